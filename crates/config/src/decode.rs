@@ -1,0 +1,661 @@
+//! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
+//! A problem of severity error means that this server is left out; the others are not touched.
+
+use std::time::Duration;
+
+use url::Url;
+
+use crate::document::{Member, Node, Span, Value};
+use crate::entry::{
+    Common, Ide, OAuth, Remote, ServerEntry, Stdio, ToolFilter, Transport, TransportKind,
+};
+use crate::problem::{ProblemKind, Reporter, Severity, Subject};
+use crate::template::Template;
+
+/// A key of a server entry, for decoding, for warnings and for the reference page.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryKey {
+    /// The key.
+    pub name: &'static str,
+    /// What belongs there.
+    pub value: &'static str,
+    /// The transports it has an effect on; empty means all.
+    pub transports: &'static [TransportKind],
+    /// What it does.
+    pub about: &'static str,
+}
+
+const STDIO: &[TransportKind] = &[TransportKind::Stdio];
+const REMOTE: &[TransportKind] =
+    &[TransportKind::Http, TransportKind::Sse, TransportKind::Ws, TransportKind::ConnectorProxy];
+const SIGN_IN: &[TransportKind] =
+    &[TransportKind::Http, TransportKind::Sse, TransportKind::ConnectorProxy];
+const IDE: &[TransportKind] = &[TransportKind::SseIde, TransportKind::WsIde];
+const WITH_URL: &[TransportKind] = &[
+    TransportKind::Http,
+    TransportKind::Sse,
+    TransportKind::Ws,
+    TransportKind::ConnectorProxy,
+    TransportKind::SseIde,
+    TransportKind::WsIde,
+];
+
+macro_rules! keys {
+    ($($name:literal, $value:literal, $transports:expr, $about:literal;)*) => {
+        &[$(EntryKey { name: $name, value: $value, transports: $transports, about: $about }),*]
+    };
+}
+
+/// Every key of an entry.
+pub const KEYS: &[EntryKey] = keys! {
+    "type", "string", &[], "the transport; `stdio` when absent";
+    "command", "string", STDIO, "the program to start";
+    "args", "array of strings", STDIO, "its arguments";
+    "env", "object of strings", STDIO, "variables it gets besides ours";
+    "cwd", "string", STDIO, "the folder it starts in";
+    "url", "string", WITH_URL, "where the server is";
+    "headers", "object of strings", REMOTE, "headers sent with every request";
+    "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
+    "oauth", "object", SIGN_IN, "how to sign in";
+    "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
+    "timeout", "number, milliseconds", &[], "how long a call may take";
+    "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
+    "disabled", "boolean", &[], "switch the server off";
+    "description", "string", &[], "a note for people";
+    "ideName", "string", IDE, "the IDE's name";
+    "authToken", "string", IDE, "the token that the IDE wants";
+    "name", "string", &[TransportKind::Sdk], "the server's name inside the embedding program";
+};
+
+/// Every key of `oauth`.
+pub const OAUTH_KEYS: &[EntryKey] = keys! {
+    "clientId", "string", SIGN_IN, "a client that was registered beforehand";
+    "clientSecret", "string", SIGN_IN, "its secret; better named than written";
+    "callbackPort", "number", SIGN_IN, "the port of the redirect address";
+    "authServerMetadataUrl", "string", SIGN_IN, "where the authorization server's metadata is; https only";
+    "scopes", "array of strings, or one string", SIGN_IN, "scopes to ask for";
+    "xaa", "boolean", SIGN_IN, "sign in through the enterprise's identity provider";
+};
+
+/// Every key of `tools`.
+pub const TOOLS_KEYS: &[EntryKey] = keys! {
+    "allow", "array of strings", &[], "only these tools";
+    "deny", "array of strings", &[], "never these tools";
+};
+
+/// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
+pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
+    let before = reporter.problems.len();
+    let mut fields = Fields::open(server, "", node, reporter)?;
+    let transport = transport(&mut fields);
+    let common = Common {
+        trust: fields.boolean("trust"),
+        timeout: timeout(&mut fields),
+        tools: tools(&mut fields),
+        unknown: fields.unknown(KEYS),
+    };
+    let disabled = fields.boolean("disabled");
+    let description = fields.string("description");
+    if let Some(transport) = &transport {
+        fields.warn_of_idle_keys(transport.kind());
+    }
+    let failed = reporter.problems[before..].iter().any(|it| it.severity() == Severity::Error);
+    let transport = transport.filter(|_| !failed)?;
+    Some(ServerEntry { transport, common, disabled, description })
+}
+
+fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<Transport<Template>> {
+    let kind = kind(fields)?;
+    Some(match kind {
+        TransportKind::Stdio => Transport::Stdio(stdio(fields)?),
+        TransportKind::Sse => Transport::Sse(remote(fields, kind)?),
+        TransportKind::Http => Transport::Http(remote(fields, kind)?),
+        TransportKind::Ws => Transport::Ws(remote(fields, kind)?),
+        TransportKind::ConnectorProxy => Transport::ConnectorProxy(remote(fields, kind)?),
+        TransportKind::SseIde => Transport::SseIde(ide(fields, kind)?),
+        TransportKind::WsIde => Transport::WsIde(ide(fields, kind)?),
+        TransportKind::Sdk => Transport::Sdk {
+            name: fields.string("name").unwrap_or_else(|| fields.server.to_owned()),
+        },
+    })
+}
+
+fn kind(fields: &mut Fields<'_, '_, '_>) -> Option<TransportKind> {
+    let has_command = fields.find("command").is_some();
+    let url = fields.find("url");
+    if let Some(url) = url
+        && has_command
+    {
+        fields.report(url.key_span, "url", ProblemKind::CommandAndUrl);
+        return None;
+    }
+    let Some(member) = fields.find("type") else {
+        if let Some(url) = url {
+            fields.report(url.key_span, "url", ProblemKind::UrlWithoutType);
+            return None;
+        }
+        return Some(TransportKind::Stdio);
+    };
+    let text = fields.string("type")?;
+    let kind = TransportKind::parse(&text);
+    if kind.is_none() {
+        let known = TransportKind::ALL.iter().map(|kind| kind.id()).chain(["streamable-http"]);
+        let nearest = nearest(&text, known);
+        fields.report(member.node.span, "type", ProblemKind::UnknownTransport { nearest });
+    }
+    kind
+}
+
+fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<Stdio<Template>> {
+    let command = fields.required("command", TransportKind::Stdio);
+    let args = fields.strings("args").unwrap_or_default();
+    let env = fields.pairs("env", "a variable", is_variable_name);
+    let cwd = fields.string("cwd");
+    Some(Stdio {
+        command: Template::parse(&command?),
+        args: args.iter().map(|text| Template::parse(text)).collect(),
+        env,
+        cwd: cwd.map(|text| Template::parse(&text)),
+    })
+}
+
+fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Remote<Template>> {
+    let url = url(fields, kind);
+    let headers = fields.pairs("headers", "a header", is_header_name);
+    let headers_helper = fields.string("headersHelper");
+    let oauth = oauth(fields);
+    Some(Remote { url: url?, headers, headers_helper, oauth })
+}
+
+fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Ide<Template>> {
+    let url = url(fields, kind);
+    let ide_name = fields.string("ideName");
+    let auth_token = fields.string("authToken").map(|text| Template::parse(&text));
+    Some(Ide { url: url?, ide_name, auth_token })
+}
+
+/// A URL without variables is checked here and now; one with variables when they are in.
+fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
+    let text = Template::parse(&fields.required("url", kind)?);
+    if text.is_literal() && !is_url_for(kind, &text.shown(str::to_owned)) {
+        let span = fields.find("url")?.node.span;
+        fields.report(span, "url", ProblemKind::Url { schemes: kind.schemes_in_words() });
+        return None;
+    }
+    Some(text)
+}
+
+/// Is the text a URL with a host and a scheme that fits?
+pub fn is_url_for(kind: TransportKind, text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
+}
+
+fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
+    let member = fields.find("oauth")?;
+    let server = fields.server;
+    let mut inner = Fields::open(server, "oauth", &member.node, fields.reporter)?;
+    let mut text = |key: &str| inner.string(key).map(|text| Template::parse(&text));
+    let client_id = text("clientId");
+    let client_secret = text("clientSecret");
+    let metadata = text("authServerMetadataUrl");
+    if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
+        && text.is_literal()
+        && !is_https(&text.shown(str::to_owned))
+    {
+        let kind = ProblemKind::Url { schemes: "`https://`" };
+        inner.report(member.node.span, "authServerMetadataUrl", kind);
+    }
+    let oauth = OAuth {
+        client_id,
+        client_secret,
+        callback_port: port(&mut inner),
+        auth_server_metadata_url: metadata,
+        scopes: scopes(&mut inner),
+        xaa: inner.boolean("xaa"),
+    };
+    let _kept_in_the_file = inner.unknown(OAUTH_KEYS);
+    Some(oauth)
+}
+
+/// Is the text an https URL with a host?
+pub fn is_https(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host())
+}
+
+/// People write scopes as a list, or in one string as the protocol does.
+fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
+    match fields.find("scopes").map(|member| &member.node.value) {
+        Some(Value::Text(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        Some(_) => fields.strings("scopes").unwrap_or_default(),
+        None => Vec::new(),
+    }
+}
+
+fn port(fields: &mut Fields<'_, '_, '_>) -> Option<u16> {
+    let (number, span) = fields.number("callbackPort")?;
+    let port = number.parse::<u16>().ok().filter(|port| *port > 0);
+    if port.is_none() {
+        let kind = ProblemKind::OutOfRange { range: "a whole number from 1 to 65535" };
+        fields.report(span, "callbackPort", kind);
+    }
+    port
+}
+
+fn timeout(fields: &mut Fields<'_, '_, '_>) -> Option<Duration> {
+    let (number, span) = fields.number("timeout")?;
+    let milliseconds = number.parse::<u32>().ok().filter(|it| *it > 0);
+    if milliseconds.is_none() {
+        let range = "a whole number of milliseconds, from 1 to 4294967295";
+        fields.report(span, "timeout", ProblemKind::OutOfRange { range });
+    }
+    milliseconds.map(|it| Duration::from_millis(it.into()))
+}
+
+fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {
+    let Some(member) = fields.find("tools") else { return ToolFilter::default() };
+    let server = fields.server;
+    let Some(mut inner) = Fields::open(server, "tools", &member.node, fields.reporter) else {
+        return ToolFilter::default();
+    };
+    let filter = ToolFilter {
+        allow: inner.strings("allow"),
+        deny: inner.strings("deny").unwrap_or_default(),
+    };
+    let _kept_in_the_file = inner.unknown(TOOLS_KEYS);
+    filter
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// A token as RFC 9110, 5.6.2 has it.
+fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
+}
+
+/// The known word that a person probably meant.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let word = word.to_lowercase();
+    known
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The members of an object, taken one by one with their types checked.
+struct Fields<'n, 'r, 'l> {
+    server: &'n str,
+    prefix: &'static str,
+    span: Span,
+    members: &'n [Member],
+    reporter: &'r mut Reporter<'l>,
+}
+
+impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
+    fn open(
+        server: &'n str,
+        prefix: &'static str,
+        node: &'n Node,
+        reporter: &'r mut Reporter<'l>,
+    ) -> Option<Fields<'n, 'r, 'l>> {
+        let Value::Object(members) = &node.value else {
+            let kind = ProblemKind::WrongType { expected: "an object", found: node.kind() };
+            reporter.report(node.span, Subject { server: Some(server), key: prefix }, kind);
+            return None;
+        };
+        let mut fields = Fields { server, prefix, span: node.span, members, reporter };
+        for (index, member) in members.iter().enumerate() {
+            if members[..index].iter().any(|earlier| earlier.key == member.key) {
+                fields.report(member.key_span, &member.key, ProblemKind::Doubled);
+            }
+        }
+        Some(fields)
+    }
+
+    /// Of a doubled key the last counts, as in every JSON reader.
+    fn find(&self, key: &str) -> Option<&'n Member> {
+        self.members.iter().rev().find(|member| member.key == key)
+    }
+
+    fn report(&mut self, span: Span, key: &str, kind: ProblemKind) {
+        let key =
+            if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) };
+        self.reporter.report(span, Subject { server: Some(self.server), key: &key }, kind);
+    }
+
+    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+        self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
+    }
+
+    fn string(&mut self, key: &str) -> Option<String> {
+        let member = self.find(key)?;
+        let Value::Text(text) = &member.node.value else {
+            self.wrong(&member.node, key, "a string");
+            return None;
+        };
+        Some(text.clone())
+    }
+
+    fn required(&mut self, key: &'static str, transport: TransportKind) -> Option<String> {
+        let Some(member) = self.find(key) else {
+            self.report(self.span, key, ProblemKind::Missing { key, transport });
+            return None;
+        };
+        let text = self.string(key)?;
+        if text.trim().is_empty() {
+            self.report(member.node.span, key, ProblemKind::Empty);
+            return None;
+        }
+        Some(text)
+    }
+
+    fn boolean(&mut self, key: &str) -> bool {
+        let Some(member) = self.find(key) else { return false };
+        let Value::Bool(value) = member.node.value else {
+            self.wrong(&member.node, key, "true or false");
+            return false;
+        };
+        value
+    }
+
+    fn number(&mut self, key: &str) -> Option<(String, Span)> {
+        let member = self.find(key)?;
+        let Value::Number(text) = &member.node.value else {
+            self.wrong(&member.node, key, "a number");
+            return None;
+        };
+        Some((text.clone(), member.node.span))
+    }
+
+    fn strings(&mut self, key: &str) -> Option<Vec<String>> {
+        let member = self.find(key)?;
+        let Value::Array(elements) = &member.node.value else {
+            self.wrong(&member.node, key, "an array of strings");
+            return None;
+        };
+        let mut strings = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            match &element.value {
+                Value::Text(text) => strings.push(text.clone()),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    self.wrong(element, &format!("{key}[{index}]"), "a string");
+                }
+            }
+        }
+        Some(strings)
+    }
+
+    /// An object of strings whose keys must be names of the right sort.
+    fn pairs(
+        &mut self,
+        key: &str,
+        of: &'static str,
+        is_name: fn(&str) -> bool,
+    ) -> Vec<(String, Template)> {
+        let Some(member) = self.find(key) else { return Vec::new() };
+        let Value::Object(members) = &member.node.value else {
+            self.wrong(&member.node, key, "an object of strings");
+            return Vec::new();
+        };
+        let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
+        for member in members {
+            let full = format!("{key}.{}", member.key);
+            let Value::Text(text) = &member.node.value else {
+                self.wrong(&member.node, &full, "a string");
+                continue;
+            };
+            if !is_name(&member.key) {
+                self.report(member.key_span, &full, ProblemKind::Label { of });
+            } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
+            {
+                self.report(member.node.span, &full, ProblemKind::ControlCharacter);
+            } else {
+                pairs.retain(|(name, _)| *name != member.key);
+                pairs.push((member.key.clone(), Template::parse(text)));
+            }
+        }
+        pairs
+    }
+
+    fn unknown(&mut self, known: &'static [EntryKey]) -> Vec<(String, serde_json::Value)> {
+        let mut unknown = Vec::new();
+        for member in self.members {
+            if known.iter().any(|key| key.name == member.key) {
+                continue;
+            }
+            let nearest = nearest(&member.key, known.iter().map(|key| key.name));
+            self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
+            unknown.push((member.key.clone(), member.node.to_json()));
+        }
+        unknown
+    }
+
+    fn warn_of_idle_keys(&mut self, transport: TransportKind) {
+        for member in self.members {
+            let key = KEYS.iter().find(|key| key.name == member.key);
+            if key.is_some_and(|key| {
+                !key.transports.is_empty() && !key.transports.contains(&transport)
+            }) {
+                self.report(member.key_span, &member.key, ProblemKind::Idle { transport });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Document, Lines};
+    use crate::scope::Scope;
+    use crate::source::Source;
+
+    /// Decodes `text` and lists what was said of it, a line a problem.
+    fn decoded(text: &str) -> (Option<ServerEntry>, Vec<String>) {
+        let document = Document::parse(text).expect("the text is JSON");
+        let lines = Lines::of(text);
+        let mut reporter = Reporter::new(&Source::file(Scope::User, "f"), &lines);
+        let entry = entry("s", document.root.as_ref().expect("a value"), &mut reporter);
+        let said = reporter
+            .problems
+            .iter()
+            .map(|it| {
+                let column = it.origin.position.map_or(0, |position| position.column);
+                let mark = if it.severity() == Severity::Error { "E" } else { "W" };
+                format!("{mark} {column} {}: {}", it.key.as_deref().unwrap_or("-"), it.kind)
+            })
+            .collect();
+        (entry, said)
+    }
+
+    #[track_caller]
+    fn check(text: &str, is_there: &str, said: &[&str]) {
+        let (entry, found) = decoded(text);
+        assert_eq!(
+            (if entry.is_some() { "kept" } else { "left out" }, found),
+            (is_there, said.iter().map(|s| (*s).to_owned()).collect())
+        );
+    }
+
+    #[test]
+    fn a_full_stdio_entry_is_read() {
+        let (entry, said) = decoded(
+            r#"{"command": "npx", "args": ["-y", "x"], "env": {"A": "$B"}, "cwd": "/srv",
+                "trust": true, "timeout": 5000, "tools": {"allow": ["a"], "deny": ["b"]}, "disabled": true}"#,
+        );
+        let entry = entry.expect("nothing is wrong with it");
+        assert_eq!(said, Vec::<String>::new());
+        let Transport::Stdio(stdio) = &entry.transport else { panic!("stdio is the default") };
+        assert_eq!(stdio.args.iter().map(Template::written).collect::<Vec<_>>(), ["-y", "x"]);
+        assert_eq!(stdio.env[0].1.written(), "$B");
+        assert_eq!(entry.common.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(entry.common.tools.allow.as_deref(), Some(&["a".to_owned()][..]));
+        assert!(entry.disabled && entry.common.trust);
+    }
+
+    #[test]
+    fn every_transport_is_read_by_each_of_its_names() {
+        for (kind, url, id) in [
+            ("http", "https://h/", "http"),
+            ("streamable-http", "https://h/", "http"),
+            ("sse", "http://h/", "sse"),
+            ("ws", "wss://h/", "ws"),
+            ("sse-ide", "http://h/", "sse-ide"),
+            ("ws-ide", "ws://h/", "ws-ide"),
+            ("connector-proxy", "https://h/", "connector-proxy"),
+            ("claudeai-proxy", "https://h/", "connector-proxy"),
+        ] {
+            let (entry, said) = decoded(&format!(r#"{{"type": "{kind}", "url": "{url}"}}"#));
+            assert_eq!((entry.map(|it| it.transport.kind().id()), said), (Some(id), Vec::new()));
+        }
+        let (entry, _) = decoded(r#"{"type": "sdk", "name": "calc"}"#);
+        assert_eq!(entry.map(|it| it.transport), Some(Transport::Sdk { name: "calc".to_owned() }));
+    }
+
+    #[test]
+    fn sign_in_settings_are_read() {
+        let (entry, said) = decoded(
+            r#"{"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "clientSecret": "$S", "callbackPort": 3118,
+                "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
+        );
+        assert_eq!(said, Vec::<String>::new());
+        let Some(Transport::Http(remote)) = entry.map(|it| it.transport) else {
+            panic!("it is http")
+        };
+        let oauth = remote.oauth.expect("it is there");
+        assert_eq!(oauth.scopes, ["a", "b"]);
+        assert_eq!((oauth.callback_port, oauth.xaa), (Some(3118), true));
+    }
+
+    #[test]
+    fn wrong_types_are_errors_that_name_the_key_and_place() {
+        check(
+            r#"{"command": 5}"#,
+            "left out",
+            &["E 13 command: expected a string, found a number"],
+        );
+        check(
+            r#"{"command": "x", "args": "-y"}"#,
+            "left out",
+            &["E 26 args: expected an array of strings, found a string"],
+        );
+        check(
+            r#"{"command": "x", "args": ["a", 1, null], "env": {"A": 1}}"#,
+            "left out",
+            &[
+                "E 32 args[1]: expected a string, found a number",
+                "E 35 args[2]: expected a string, found null",
+                "E 55 env.A: expected a string, found a number",
+            ],
+        );
+        check("[]", "left out", &["E 1 -: expected an object, found an array"]);
+        check(
+            r#"{"command": "x", "trust": "yes", "timeout": "5"}"#,
+            "left out",
+            &[
+                "E 27 trust: expected true or false, found a string",
+                "E 45 timeout: expected a number, found a string",
+            ],
+        );
+    }
+
+    #[test]
+    fn contradictions_are_errors() {
+        check(
+            r#"{"command": "x", "url": "https://h/"}"#,
+            "left out",
+            &["E 18 url: has both `command` and `url`; a server is either started or reached"],
+        );
+        check(
+            r#"{"url": "https://h/"}"#,
+            "left out",
+            &["E 2 url: has a `url` but no `type`; without a type a server is `stdio`"],
+        );
+        check(
+            r#"{"type": "htp", "url": "https://h/"}"#,
+            "left out",
+            &["E 10 type: unknown transport type"],
+        );
+        check(
+            r#"{"type": "http"}"#,
+            "left out",
+            &["E 1 url: `url` is missing; a server of type `http` needs it"],
+        );
+        check(r#"{"command": " "}"#, "left out", &["E 13 command: must not be empty"]);
+        check(
+            "{}",
+            "left out",
+            &["E 1 command: `command` is missing; a server of type `stdio` needs it"],
+        );
+    }
+
+    #[test]
+    fn values_outside_their_range_are_errors() {
+        check(
+            r#"{"command": "x", "timeout": 0}"#,
+            "left out",
+            &["E 29 timeout: must be a whole number of milliseconds, from 1 to 4294967295"],
+        );
+        check(
+            r#"{"type": "http", "url": "https://h/", "oauth": {"callbackPort": 70000, "authServerMetadataUrl": "http://as/"}}"#,
+            "left out",
+            &[
+                "E 97 oauth.authServerMetadataUrl: must be a URL that begins with `https://`",
+                "E 65 oauth.callbackPort: must be a whole number from 1 to 65535",
+            ],
+        );
+        check(
+            r#"{"type": "ws", "url": "https://h/"}"#,
+            "left out",
+            &["E 23 url: must be a URL that begins with `ws://` or `wss://`"],
+        );
+        check(
+            r#"{"type": "http", "url": "https://h/", "headers": {"A b": "x", "C": "d\r\nE: f"}}"#,
+            "left out",
+            &[
+                "E 51 headers.A b: is not the name of a header",
+                "E 68 headers.C: holds a control character",
+            ],
+        );
+    }
+
+    #[test]
+    fn unknown_idle_and_doubled_keys_are_kept_with_a_warning() {
+        check(
+            r#"{"command": "x", "arg": [], "headers": {}, "command": "y"}"#,
+            "kept",
+            &[
+                "W 44 command: stands here twice; the last one counts",
+                "W 18 arg: unknown key, kept but without effect",
+                "W 29 headers: has no effect on a server of type `stdio`",
+            ],
+        );
+        let (entry, _) = decoded(r#"{"command": "x", "alwaysLoad": true}"#);
+        assert_eq!(
+            entry.expect("kept").common.unknown,
+            [("alwaysLoad".to_owned(), serde_json::json!(true))]
+        );
+    }
+
+    #[test]
+    fn a_near_miss_gets_the_right_word() {
+        assert_eq!(nearest("comand", KEYS.iter().map(|key| key.name)), Some("command"));
+        assert_eq!(nearest("Headers", KEYS.iter().map(|key| key.name)), Some("headers"));
+        assert_eq!(nearest("alwaysLoad", KEYS.iter().map(|key| key.name)), None);
+        assert_eq!(
+            nearest("streamablehttp", ["http", "streamable-http"].into_iter()),
+            Some("streamable-http")
+        );
+    }
+
+    #[test]
+    fn a_url_with_variables_waits_for_them() {
+        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "kept", &[]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Reads JSON with comments into a tree in which every value knows where it stands.
+//! What the values mean is left to `decode` and `settings`.
+
+use std::sync::Arc;
+
+use jsonc_parser::ast;
+use jsonc_parser::common::Range;
+use jsonc_parser::errors::{ParseError, ParseErrorKind};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::Value as Json;
+
+use crate::source::Position;
+
+/// The dialect that people's files are in: JSON, comments, trailing commas, and nothing looser.
+pub(crate) fn dialect() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+/// A byte range of a document's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl From<Range> for Span {
+    fn from(range: Range) -> Span {
+        Span { start: range.start, end: range.end }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its bytes.
+    pub span: Span,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true`, `false`
+    Bool(bool),
+    /// A number, as written.
+    Number(String),
+    /// A string, unescaped.
+    Text(String),
+    /// An array.
+    Array(Vec<Node>),
+    /// An object, in order, doubled keys included.
+    Object(Vec<Member>),
+}
+
+/// One key and value of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The key, unescaped.
+    pub key: String,
+    /// Where the key stands.
+    pub key_span: Span,
+    /// The value.
+    pub node: Node,
+}
+
+/// A text that was parsed.
+#[derive(Debug)]
+pub struct Document<'t> {
+    /// Its lines, for telling people where something stands.
+    pub lines: Lines<'t>,
+    /// The value in it; none where the text holds only white space and comments.
+    pub root: Option<Node>,
+}
+
+impl<'t> Document<'t> {
+    /// Parses a text that [`without_mark`] has been through.
+    pub fn parse(text: &'t str) -> Result<Document<'t>, SyntaxFault> {
+        let parsed = parse_to_ast(text, &CollectOptions::default(), &dialect())?;
+        Ok(Document { lines: Lines::of(text), root: parsed.value.map(node) })
+    }
+}
+
+/// Why a text is not JSON, and where.
+#[derive(Debug, Clone)]
+pub struct SyntaxFault(Arc<ParseError>);
+
+impl SyntaxFault {
+    /// Where the text stops making sense.
+    pub fn span(&self) -> Span {
+        self.0.range().into()
+    }
+
+    /// What was found or missed there.
+    pub fn kind(&self) -> &ParseErrorKind {
+        self.0.kind()
+    }
+}
+
+impl From<ParseError> for SyntaxFault {
+    fn from(error: ParseError) -> SyntaxFault {
+        SyntaxFault(Arc::new(error))
+    }
+}
+
+/// A text whose lines can be looked up, parsed or not.
+#[derive(Debug)]
+pub struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    /// Indexes the lines of `text`.
+    pub fn of(text: &'t str) -> Lines<'t> {
+        let after_breaks =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
+        Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+    }
+
+    /// The line and column of a byte.
+    pub fn position(&self, byte: usize) -> Position {
+        let byte = self.text.floor_char_boundary(byte);
+        let line = self.starts.partition_point(|start| *start <= byte).max(1);
+        let before = &self.text[self.starts[line - 1]..byte];
+        Position { line, column: before.chars().count() + 1 }
+    }
+
+    /// The line's text without its ending; lines count from 1.
+    pub fn line(&self, line: usize) -> &'t str {
+        let start = line.checked_sub(1).and_then(|index| self.starts.get(index));
+        let Some(start) = start else { return "" };
+        let end = self.starts.get(line).copied().unwrap_or(self.text.len());
+        self.text[*start..end].trim_end_matches(['\n', '\r'])
+    }
+}
+
+/// The text without the byte order mark that some editors put in front.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn node(value: ast::Value<'_>) -> Node {
+    match value {
+        ast::Value::NullKeyword(it) => Node { span: it.range.into(), value: Value::Null },
+        ast::Value::BooleanLit(it) => Node { span: it.range.into(), value: Value::Bool(it.value) },
+        ast::Value::NumberLit(it) => {
+            Node { span: it.range.into(), value: Value::Number(it.value.to_owned()) }
+        }
+        ast::Value::StringLit(it) => {
+            Node { span: it.range.into(), value: Value::Text(it.value.into_owned()) }
+        }
+        ast::Value::Array(it) => Node {
+            span: it.range.into(),
+            value: Value::Array(it.elements.into_iter().map(node).collect()),
+        },
+        ast::Value::Object(it) => Node {
+            span: it.range.into(),
+            value: Value::Object(it.properties.into_iter().map(member).collect()),
+        },
+    }
+}
+
+fn member(property: ast::ObjectProp<'_>) -> Member {
+    let key_span = match &property.name {
+        ast::ObjectPropName::String(it) => it.range.into(),
+        ast::ObjectPropName::Word(it) => it.range.into(),
+    };
+    Member { key: property.name.into_string(), key_span, node: node(property.value) }
+}
+
+impl Node {
+    /// What kind of value it is, for error messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        }
+    }
+
+    /// The same value as plain JSON; of doubled keys the last counts.
+    pub fn to_json(&self) -> Json {
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(it) => Json::Bool(*it),
+            Value::Number(it) => {
+                serde_json::from_str(it).unwrap_or_else(|_| Json::String(it.clone()))
+            }
+            Value::Text(it) => Json::String(it.clone()),
+            Value::Array(it) => Json::Array(it.iter().map(Node::to_json).collect()),
+            Value::Object(it) => Json::Object(
+                it.iter().map(|member| (member.key.clone(), member.node.to_json())).collect(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Json {
+        Document::parse(text).expect("the text is JSON").root.expect("it holds a value").to_json()
+    }
+
+    #[test]
+    fn comments_trailing_commas_and_crlf_are_read() {
+        let text = "// top\r\n{\r\n  \"a\": [1, 2,], /* here */\r\n  \"b\": null,\r\n}\r\n";
+        assert_eq!(parsed(text), serde_json::json!({"a": [1, 2], "b": null}));
+    }
+
+    #[test]
+    fn looser_dialects_are_errors() {
+        for text in [
+            "{a: 1}",
+            "{'a': 1}",
+            "{\"a\" 1}",
+            "{\"a\": 1 \"b\": 2}",
+            "[0x1]",
+            "[+1]",
+            "[.5]",
+            "[NaN]",
+        ] {
+            assert!(Document::parse(text).is_err(), "{text} was read");
+        }
+    }
+
+    #[test]
+    fn positions_count_characters_and_survive_crlf() {
+        let text = "{\r\n  \"é\": tru\r\n}";
+        let fault = Document::parse(text).expect_err("tru is no value");
+        let lines = Lines::of(text);
+        assert_eq!(lines.position(fault.span().start), Position { line: 2, column: 8 });
+        assert_eq!(lines.line(2), "  \"é\": tru");
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_not_a_crash() {
+        let text = "[".repeat(100_000);
+        let fault = Document::parse(&text).expect_err("no end in sight");
+        assert!(matches!(fault.kind(), ParseErrorKind::NestingDepthExceeded));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_dropped() {
+        assert_eq!(parsed(without_mark("\u{feff}{\"a\": 1}")), serde_json::json!({"a": 1}));
+    }
+
+    #[test]
+    fn white_space_alone_holds_no_value() {
+        assert_eq!(Document::parse(" // nothing\n").expect("it parses").root, None);
+    }
+}

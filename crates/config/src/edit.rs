@@ -1,0 +1,557 @@
+//! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
+//! trailing commas and a byte order mark stay as the person left them.
+
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::document::{Document, Member, Node, Span, SyntaxFault, Value, without_mark};
+use crate::splice::{self, Container, Layout, WhenEmpty};
+
+/// One change.
+#[derive(Debug, Clone)]
+pub enum Edit {
+    /// Defines a server, new or in place of the one of that name.
+    PutServer {
+        /// Its name.
+        name: String,
+        /// Its entry.
+        entry: Json,
+    },
+    /// Takes a server out.
+    RemoveServer {
+        /// Its name.
+        name: String,
+    },
+    /// Sets or, with nothing, takes out one key of a server's entry.
+    SetKey {
+        /// The server's name.
+        name: String,
+        /// The key.
+        key: String,
+        /// Its new value.
+        value: Option<Json>,
+    },
+    /// Adds a text to a list at the top level, unless it is there.
+    AddToList {
+        /// The list's key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// Takes a text out of a list at the top level.
+    RemoveFromList {
+        /// The list's key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// Sets a key at the top level, unless it is there.
+    Initialise {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: Json,
+    },
+}
+
+/// Why a text could not be changed; it is left as it was.
+#[derive(Debug, Clone, Error)]
+pub enum EditError {
+    /// The text is not JSON, so a change might destroy something.
+    #[error("the file is not valid JSON, so it was left alone")]
+    Syntax(SyntaxFault),
+    /// Something that must be an object or a list is not.
+    #[error("`{key}` is not {expected}, so the file was left alone")]
+    Shape {
+        /// The key.
+        key: String,
+        /// What it would have to be.
+        expected: &'static str,
+    },
+    /// The server to change is not in the text.
+    #[error("there is no server `{name}` in the file")]
+    Absent {
+        /// The name looked for.
+        name: String,
+    },
+}
+
+const SERVERS: &str = "mcpServers";
+
+/// Applies the changes one after the other; on an error nothing is changed.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
+    let body = without_mark(text);
+    let mark = &text[..text.len() - body.len()];
+    let mut body = if body.trim().is_empty() { "{}\n".to_owned() } else { body.to_owned() };
+    for edit in edits {
+        body = apply_one(body, edit)?;
+    }
+    Ok(format!("{mark}{body}"))
+}
+
+fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
+    let root = match Document::parse(&text).map_err(EditError::Syntax)?.root {
+        Some(root) => root,
+        None => return apply_one(format!("{}{{}}\n", with_line_end(&text)), edit),
+    };
+    let top = Place { text: &text, node: &root };
+    top.expect_object("the top level")?;
+    match edit {
+        Edit::PutServer { name, entry } => match top.member(SERVERS) {
+            Some(servers) => {
+                servers.expect_object(SERVERS)?;
+                Ok(servers.put(name, entry))
+            }
+            None => {
+                let mut servers = serde_json::Map::new();
+                servers.insert(name.clone(), entry.clone());
+                Ok(top.put(SERVERS, &Json::Object(servers)))
+            }
+        },
+        Edit::RemoveServer { name } => {
+            let servers = top.servers()?.ok_or_else(|| absent(name))?;
+            servers.remove(name).ok_or_else(|| absent(name))
+        }
+        Edit::SetKey { name, key, value } => {
+            let servers = top.servers()?;
+            let entry =
+                servers.and_then(|servers| servers.member(name)).ok_or_else(|| absent(name))?;
+            entry.expect_object(name)?;
+            Ok(match value {
+                Some(value) => entry.put(key, value),
+                None => entry.remove(key).unwrap_or_else(|| text.clone()),
+            })
+        }
+        Edit::AddToList { key, text: item } => add_to_list(&top, key, item),
+        Edit::RemoveFromList { key, text: item } => remove_from_list(&top, key, item),
+        Edit::Initialise { key, value } => Ok(match top.member(key) {
+            Some(_) => text.clone(),
+            None => top.put(key, value),
+        }),
+    }
+}
+
+fn with_line_end(text: &str) -> String {
+    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+/// A value in a text.
+#[derive(Clone, Copy)]
+struct Place<'t> {
+    text: &'t str,
+    node: &'t Node,
+}
+
+impl<'t> Place<'t> {
+    fn expect_object(&self, key: &str) -> Result<(), EditError> {
+        match &self.node.value {
+            Value::Object(_) => Ok(()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+                Err(shape(key, "an object"))
+            }
+        }
+    }
+
+    fn members(&self) -> &'t [Member] {
+        match &self.node.value {
+            Value::Object(members) => members,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+                &[]
+            }
+        }
+    }
+
+    /// Of a doubled key the last counts, so that is the one to change.
+    fn index(&self, key: &str) -> Option<usize> {
+        self.members().iter().rposition(|member| member.key == key)
+    }
+
+    fn member(&self, key: &str) -> Option<Place<'t>> {
+        let index = self.index(key)?;
+        Some(Place { text: self.text, node: &self.members()[index].node })
+    }
+
+    fn servers(&self) -> Result<Option<Place<'t>>, EditError> {
+        let servers = self.member(SERVERS);
+        if let Some(servers) = &servers {
+            servers.expect_object(SERVERS)?;
+        }
+        Ok(servers)
+    }
+
+    fn container(&self) -> Container<'t> {
+        let item =
+            |member: &Member| Span { start: member.key_span.start, end: member.node.span.end };
+        Container::new(self.text, self.node.span, self.members().iter().map(item).collect())
+    }
+
+    fn put(&self, key: &str, value: &Json) -> String {
+        match self.member(key) {
+            Some(old) => old.replace(value),
+            None => self.container().append(WhenEmpty::OpenUp, |layout| {
+                format!("{}: {}", Json::from(key), rendered(value, layout))
+            }),
+        }
+    }
+
+    fn remove(&self, key: &str) -> Option<String> {
+        self.index(key).map(|index| self.container().remove(index))
+    }
+
+    fn replace(&self, value: &Json) -> String {
+        let span = self.node.span;
+        let old = &self.text[span.start..span.end];
+        let line = self.text[..span.start].rsplit('\n').next().unwrap_or("");
+        let layout = if old.contains('\n') {
+            let indent = line.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
+            Layout::Block {
+                indent,
+                unit: splice::unit(self.text),
+                newline: splice::newline(self.text),
+            }
+        } else {
+            Layout::Inline
+        };
+        let value = rendered(value, &layout);
+        format!("{}{value}{}", &self.text[..span.start], &self.text[span.end..])
+    }
+}
+
+fn add_to_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
+    let Some(list) = top.member(key) else { return Ok(top.put(key, &Json::from(vec![item]))) };
+    let elements = elements(&list, key)?;
+    if elements.iter().any(|element| is_text(element, item)) {
+        return Ok(top.text.to_owned());
+    }
+    let spans = elements.iter().map(|element| element.span).collect();
+    let container = Container::new(top.text, list.node.span, spans);
+    Ok(container.append(WhenEmpty::StayInline, |_| Json::from(item).to_string()))
+}
+
+fn remove_from_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
+    let Some(list) = top.member(key) else { return Ok(top.text.to_owned()) };
+    let elements = elements(&list, key)?;
+    let Some(index) = elements.iter().position(|element| is_text(element, item)) else {
+        return Ok(top.text.to_owned());
+    };
+    let spans = elements.iter().map(|element| element.span).collect();
+    Ok(Container::new(top.text, list.node.span, spans).remove(index))
+}
+
+fn elements<'t>(list: &Place<'t>, key: &str) -> Result<&'t [Node], EditError> {
+    match &list.node.value {
+        Value::Array(elements) => Ok(elements),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Object(_) => {
+            Err(shape(key, "a list"))
+        }
+    }
+}
+
+fn is_text(node: &Node, text: &str) -> bool {
+    matches!(&node.value, Value::Text(found) if found == text)
+}
+
+/// A value as text; on lines of its own, objects open up and lists of plain values do not.
+fn rendered(value: &Json, layout: &Layout) -> String {
+    match (value, layout) {
+        (Json::Object(members), Layout::Block { indent, unit, newline }) if !members.is_empty() => {
+            let inner =
+                Layout::Block { indent: format!("{indent}{unit}"), unit: unit.clone(), newline };
+            let member = |(key, value): (&String, &Json)| {
+                format!("{indent}{unit}{}: {}", Json::from(key.as_str()), rendered(value, &inner))
+            };
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("{{{newline}{}{newline}{indent}}}", members.join(&format!(",{newline}")))
+        }
+        (Json::Object(members), _) => {
+            let member = |(key, value): (&String, &Json)| {
+                format!("{}: {}", Json::from(key.as_str()), rendered(value, layout))
+            };
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        (Json::Array(elements), _) => {
+            let element = |element: &Json| rendered(element, &Layout::Inline);
+            format!("[{}]", elements.iter().map(element).collect::<Vec<_>>().join(", "))
+        }
+        (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_), _) => value.to_string(),
+    }
+}
+
+fn shape(key: &str, expected: &'static str) -> EditError {
+    EditError::Shape { key: key.to_owned(), expected }
+}
+
+fn absent(name: &str) -> EditError {
+    EditError::Absent { name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::document::Document;
+
+    fn put_server(name: &str, entry: Json) -> Edit {
+        Edit::PutServer { name: name.to_owned(), entry }
+    }
+
+    fn remove_server(name: &str) -> Edit {
+        Edit::RemoveServer { name: name.to_owned() }
+    }
+
+    #[track_caller]
+    fn check(before: &str, edit: Edit, after: &str) {
+        assert_eq!(apply(before, &[edit]).expect("it can be changed"), after);
+    }
+
+    #[test]
+    fn a_new_file_is_laid_out_for_people() {
+        check(
+            "",
+            put_server("a", json!({"command": "x", "args": ["-y"]})),
+            "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\",\n      \"args\": [\"-y\"]\n    }\n  }\n}\n",
+        );
+    }
+
+    #[test]
+    fn comments_indentation_and_trailing_commas_stay() {
+        check(
+            "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t},\n}\n",
+            put_server("b", json!({"command": "y"})),
+            "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t\t\"b\": {\n\t\t\t\"command\": \"y\"\n\t\t},\n\t},\n}\n",
+        );
+    }
+
+    #[test]
+    fn line_endings_and_the_byte_order_mark_stay() {
+        check(
+            "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n",
+            put_server("b", json!({"command": "y"})),
+            "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n    \"b\": {\r\n      \"command\": \"y\"\r\n    }\r\n  }\r\n}\r\n",
+        );
+    }
+
+    #[test]
+    fn removing_takes_one_server_and_its_comma() {
+        check(
+            "{\n  \"mcpServers\": {\n    \"a\": {}, // one\n    \"b\": {} // two\n  }\n}",
+            remove_server("b"),
+            "{\n  \"mcpServers\": {\n    \"a\": {} // one\n  }\n}",
+        );
+        check(
+            "{\"mcpServers\": {\"a\": {}, \"b\": {}}}",
+            remove_server("a"),
+            "{\"mcpServers\": {\"b\": {}}}",
+        );
+    }
+
+    #[test]
+    fn a_key_can_be_set_and_taken_out_again() {
+        let set = |value| Edit::SetKey { name: "a".to_owned(), key: "disabled".to_owned(), value };
+        check(
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+            set(Some(json!(true))),
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"disabled\": true}}}",
+        );
+        check(
+            "{\"mcpServers\": {\"a\": {\"disabled\": true, \"command\": \"x\"}}}",
+            set(None),
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+        );
+        check(
+            "{\"mcpServers\": {\"a\": {\"disabled\": true}}}",
+            set(Some(json!(false))),
+            "{\"mcpServers\": {\"a\": {\"disabled\": false}}}",
+        );
+    }
+
+    #[test]
+    fn lists_grow_once_and_shrink() {
+        let add = |text: &str| Edit::AddToList {
+            key: "disabledMcpServers".to_owned(),
+            text: text.to_owned(),
+        };
+        let take = |text: &str| Edit::RemoveFromList {
+            key: "disabledMcpServers".to_owned(),
+            text: text.to_owned(),
+        };
+        let text =
+            apply("{}\n", &[add("a"), add("a"), add("b"), take("a"), take("zzz")]).expect("a list");
+        assert_eq!(text, "{\n  \"disabledMcpServers\": [\"b\"]\n}\n");
+    }
+
+    #[test]
+    fn a_text_that_makes_no_sense_is_left_alone() {
+        for (text, said) in [
+            ("{", "the file is not valid JSON, so it was left alone"),
+            ("[]", "`the top level` is not an object, so the file was left alone"),
+            ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was left alone"),
+        ] {
+            let error = apply(text, &[put_server("a", json!({}))]).expect_err("it makes no sense");
+            assert_eq!(error.to_string(), said);
+        }
+        let error = apply("{}", &[remove_server("a")]).expect_err("it is not there");
+        assert_eq!(error.to_string(), "there is no server `a` in the file");
+    }
+
+    #[test]
+    fn of_a_doubled_server_the_one_that_counts_is_changed() {
+        check(
+            "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": {\"k\": 2}}}",
+            put_server("a", json!(3)),
+            "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": 3}}",
+        );
+    }
+
+    /// White space and comments as people leave them between two tokens.
+    fn gap() -> impl Strategy<Value = String> {
+        let newline = prop_oneof![Just("\n"), Just("\n  "), Just("\n\t\t"), Just("\n\n    ")];
+        prop_oneof![
+            3 => Just(String::new()),
+            2 => Just(" ".to_owned()),
+            3 => newline.clone().prop_map(str::to_owned),
+            1 => ("[a-z,\"{}]{0,6}", newline).prop_map(|(text, newline)| format!(" // {text}{newline}")),
+            1 => "[a-z,\"{} \n]{0,6}".prop_map(|text| format!("/* {text} */")),
+        ]
+    }
+
+    fn value() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("-1.5e3".to_owned()),
+            Just("true".to_owned()),
+            "[a-zé\\\\u0041 /*]{0,5}".prop_map(|text| Json::String(text).to_string()),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                (prop::collection::vec((gap(), inner.clone(), gap()), 0..4), any::<bool>())
+                    .prop_map(|(items, comma)| joined('[', ']', items, comma)),
+                (prop::collection::vec((gap(), member(inner), gap()), 0..4), any::<bool>())
+                    .prop_map(|(items, comma)| joined('{', '}', items, comma)),
+            ]
+        })
+    }
+
+    fn member(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
+        ("[a-f]{1,2}", gap(), gap(), value)
+            .prop_map(|(key, a, b, value)| format!("\"{key}\"{a}:{b}{value}"))
+    }
+
+    fn joined(
+        open: char,
+        close: char,
+        items: Vec<(String, String, String)>,
+        comma: bool,
+    ) -> String {
+        let comma = if comma && !items.is_empty() { "," } else { "" };
+        let items: Vec<String> =
+            items.into_iter().map(|(a, item, b)| format!("{a}{item}{b}")).collect();
+        format!("{open}{}{comma}{close}", items.join(","))
+    }
+
+    /// A whole settings file with some servers named `s0`, `s1`, … among other things.
+    fn file() -> impl Strategy<Value = String> {
+        let servers = prop::collection::vec((gap(), gap(), value(), gap()), 0..4);
+        (
+            gap(),
+            prop::collection::vec(member(value()), 0..3),
+            servers,
+            gap(),
+            any::<bool>(),
+            any::<bool>(),
+        )
+            .prop_map(|(front, mut members, servers, back, crlf, comma)| {
+                let servers = servers
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, (a, b, value, c))| (a, format!("\"s{index}\":{b}{value}"), c))
+                    .collect();
+                members.push(format!("\"mcpServers\": {}", joined('{', '}', servers, comma)));
+                let text = format!("{front}{{{}\n}}{back}", members.join(",\n"));
+                if crlf { text.replace('\n', "\r\n") } else { text }
+            })
+    }
+
+    fn json(text: &str) -> Json {
+        Document::parse(without_mark(text)).expect("still JSON").root.expect("a value").to_json()
+    }
+
+    /// Every comment, in order.
+    fn comments(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let length = if c == '"' {
+                let mut escaped = false;
+                1 + rest[1..]
+                    .find(|c| {
+                        let end = c == '"' && !escaped;
+                        escaped = c == '\\' && !escaped;
+                        end
+                    })
+                    .map_or(rest.len() - 1, |at| at + 1)
+            } else if rest.starts_with("//") {
+                rest.find(['\n', '\r']).unwrap_or(rest.len())
+            } else if rest.starts_with("/*") {
+                rest.find("*/").map_or(rest.len(), |at| at + 2)
+            } else {
+                c.len_utf8()
+            };
+            if rest.starts_with("//") || rest.starts_with("/*") {
+                found.push(rest[..length].to_owned());
+            }
+            rest = &rest[length..];
+        }
+        found
+    }
+
+    /// Can `whole` be turned into `part` by taking characters out?
+    fn is_subsequence(part: &str, whole: &str) -> bool {
+        let mut rest = whole.chars();
+        part.chars().all(|c| rest.any(|other| other == c))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn adding_a_server_changes_nothing_else(before in file()) {
+            let after = apply(&before, &[put_server("new", json!({"command": "x"}))]).expect("it can be changed");
+            let mut expected = json(&before);
+            expected["mcpServers"]["new"] = json!({"command": "x"});
+            prop_assert_eq!(json(&after), expected);
+            prop_assert_eq!(comments(&before), comments(&after));
+            prop_assert!(is_subsequence(&before, &after), "something was taken out of {}", before);
+            let endings = |text: &str| (text.matches("\r\n").count() == text.matches('\n').count(), text.contains("\r\n"));
+            prop_assert_eq!(endings(&before), endings(&after));
+        }
+
+        #[test]
+        fn adding_and_removing_again_leaves_the_same_content_and_comments(before in file()) {
+            let edits = [put_server("new", json!({"command": "x"})), remove_server("new")];
+            let after = apply(&before, &edits).expect("it can be changed");
+            prop_assert_eq!(json(&after), json(&before));
+            prop_assert_eq!(comments(&after), comments(&before));
+        }
+
+        #[test]
+        fn removing_a_server_keeps_every_other_one(before in file()) {
+            prop_assume!(json(&before)["mcpServers"].get("s0").is_some());
+            let after = apply(&before, &[remove_server("s0")]).expect("it can be changed");
+            let mut expected = json(&before);
+            expected["mcpServers"].as_object_mut().expect("an object").shift_remove("s0");
+            prop_assert_eq!(json(&after), expected);
+        }
+
+        #[test]
+        fn replacing_a_server_keeps_every_other_byte_of_content(before in file()) {
+            prop_assume!(json(&before)["mcpServers"].get("s0").is_some());
+            let after = apply(&before, &[put_server("s0", json!({"url": "u"}))]).expect("it can be changed");
+            let mut expected = json(&before);
+            expected["mcpServers"]["s0"] = json!({"url": "u"});
+            prop_assert_eq!(json(&after), expected);
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! A server entry: what people write (`ServerEntry`), and what we run once its variables are in (`ServerSpec`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+use crate::name::ServerName;
+use crate::template::{Environment, Piece, Template, Text};
+
+/// How a server is reached, with what each way needs. `T` is [`Template`] as written, [`Text`] once expanded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport<T> {
+    /// A program that we start and talk to over its standard streams.
+    Stdio(Stdio<T>),
+    /// The older HTTP transport with a separate event stream.
+    Sse(Remote<T>),
+    /// Streamable HTTP.
+    Http(Remote<T>),
+    /// WebSocket.
+    Ws(Remote<T>),
+    /// An IDE's event stream.
+    SseIde(Ide<T>),
+    /// An IDE's WebSocket.
+    WsIde(Ide<T>),
+    /// A server inside the program that embeds us.
+    Sdk {
+        /// The name it goes by there.
+        name: String,
+    },
+    /// An account's connector, reached through a proxy.
+    ConnectorProxy(Remote<T>),
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stdio<T> {
+    /// The program.
+    pub command: T,
+    /// Its arguments.
+    pub args: Vec<T>,
+    /// Variables it gets besides ours.
+    pub env: Vec<(String, T)>,
+    /// The folder it starts in.
+    pub cwd: Option<T>,
+}
+
+/// A server at a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote<T> {
+    /// Where.
+    pub url: T,
+    /// Headers on every request.
+    pub headers: Vec<(String, T)>,
+    /// A command that prints more headers.
+    pub headers_helper: Option<String>,
+    /// How to sign in.
+    pub oauth: Option<OAuth<T>>,
+}
+
+/// A server inside an IDE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ide<T> {
+    /// Where.
+    pub url: T,
+    /// The IDE's name for people.
+    pub ide_name: Option<String>,
+    /// The token it wants.
+    pub auth_token: Option<T>,
+}
+
+/// How to sign in to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuth<T> {
+    /// A client that was registered beforehand.
+    pub client_id: Option<T>,
+    /// Its secret.
+    pub client_secret: Option<T>,
+    /// The port of the redirect address.
+    pub callback_port: Option<u16>,
+    /// Where the authorization server's metadata is, https only.
+    pub auth_server_metadata_url: Option<T>,
+    /// Scopes to ask for.
+    pub scopes: Vec<String>,
+    /// Sign in through the enterprise's identity provider.
+    pub xaa: bool,
+}
+
+/// The word for a transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each is the transport of the same name")]
+pub enum TransportKind {
+    Stdio,
+    Sse,
+    Http,
+    Ws,
+    SseIde,
+    WsIde,
+    Sdk,
+    ConnectorProxy,
+}
+
+impl TransportKind {
+    /// Every kind.
+    pub const ALL: [TransportKind; 8] = [
+        TransportKind::Stdio,
+        TransportKind::Sse,
+        TransportKind::Http,
+        TransportKind::Ws,
+        TransportKind::SseIde,
+        TransportKind::WsIde,
+        TransportKind::Sdk,
+        TransportKind::ConnectorProxy,
+    ];
+
+    /// The word in `type`.
+    pub fn id(self) -> &'static str {
+        match self {
+            TransportKind::Stdio => "stdio",
+            TransportKind::Sse => "sse",
+            TransportKind::Http => "http",
+            TransportKind::Ws => "ws",
+            TransportKind::SseIde => "sse-ide",
+            TransportKind::WsIde => "ws-ide",
+            TransportKind::Sdk => "sdk",
+            TransportKind::ConnectorProxy => "connector-proxy",
+        }
+    }
+
+    /// Reads `type`, other words for the same thing included.
+    pub fn parse(text: &str) -> Option<TransportKind> {
+        match text {
+            "streamable-http" => Some(TransportKind::Http),
+            "claudeai-proxy" => Some(TransportKind::ConnectorProxy),
+            _ => TransportKind::ALL.into_iter().find(|kind| kind.id() == text),
+        }
+    }
+
+    /// The schemes that its URL may have, or none where it has no URL.
+    pub fn schemes(self) -> &'static [&'static str] {
+        match self {
+            TransportKind::Stdio | TransportKind::Sdk => &[],
+            TransportKind::Sse
+            | TransportKind::Http
+            | TransportKind::SseIde
+            | TransportKind::ConnectorProxy => &["http", "https"],
+            TransportKind::Ws | TransportKind::WsIde => &["ws", "wss"],
+        }
+    }
+
+    /// The same in words, for messages.
+    pub fn schemes_in_words(self) -> &'static str {
+        match self {
+            TransportKind::Ws | TransportKind::WsIde => "`ws://` or `wss://`",
+            TransportKind::Stdio
+            | TransportKind::Sdk
+            | TransportKind::Sse
+            | TransportKind::Http
+            | TransportKind::SseIde
+            | TransportKind::ConnectorProxy => "`http://` or `https://`",
+        }
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+impl<T> Transport<T> {
+    /// Which of the transports it is.
+    pub fn kind(&self) -> TransportKind {
+        match self {
+            Transport::Stdio(_) => TransportKind::Stdio,
+            Transport::Sse(_) => TransportKind::Sse,
+            Transport::Http(_) => TransportKind::Http,
+            Transport::Ws(_) => TransportKind::Ws,
+            Transport::SseIde(_) => TransportKind::SseIde,
+            Transport::WsIde(_) => TransportKind::WsIde,
+            Transport::Sdk { .. } => TransportKind::Sdk,
+            Transport::ConnectorProxy(_) => TransportKind::ConnectorProxy,
+        }
+    }
+
+    /// Its URL, where it has one.
+    pub fn url(&self) -> Option<&T> {
+        match self {
+            Transport::Sse(remote)
+            | Transport::Http(remote)
+            | Transport::Ws(remote)
+            | Transport::ConnectorProxy(remote) => Some(&remote.url),
+            Transport::SseIde(ide) | Transport::WsIde(ide) => Some(&ide.url),
+            Transport::Stdio(_) | Transport::Sdk { .. } => None,
+        }
+    }
+
+    /// How to sign in, where that can be said.
+    pub fn oauth(&self) -> Option<&OAuth<T>> {
+        match self {
+            Transport::Sse(remote)
+            | Transport::Http(remote)
+            | Transport::Ws(remote)
+            | Transport::ConnectorProxy(remote) => remote.oauth.as_ref(),
+            Transport::SseIde(_)
+            | Transport::WsIde(_)
+            | Transport::Stdio(_)
+            | Transport::Sdk { .. } => None,
+        }
+    }
+
+    /// The same transport with every text changed by `change`.
+    pub fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Transport<U> {
+        match self {
+            Transport::Stdio(it) => Transport::Stdio(Stdio {
+                command: change(&it.command),
+                args: it.args.iter().map(&mut *change).collect(),
+                env: map_values(&it.env, change),
+                cwd: it.cwd.as_ref().map(&mut *change),
+            }),
+            Transport::Sse(it) => Transport::Sse(it.map(change)),
+            Transport::Http(it) => Transport::Http(it.map(change)),
+            Transport::Ws(it) => Transport::Ws(it.map(change)),
+            Transport::ConnectorProxy(it) => Transport::ConnectorProxy(it.map(change)),
+            Transport::SseIde(it) => Transport::SseIde(it.map(change)),
+            Transport::WsIde(it) => Transport::WsIde(it.map(change)),
+            Transport::Sdk { name } => Transport::Sdk { name: name.clone() },
+        }
+    }
+}
+
+impl<T> Remote<T> {
+    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Remote<U> {
+        Remote {
+            url: change(&self.url),
+            headers: map_values(&self.headers, change),
+            headers_helper: self.headers_helper.clone(),
+            oauth: self.oauth.as_ref().map(|oauth| OAuth {
+                client_id: oauth.client_id.as_ref().map(&mut *change),
+                client_secret: oauth.client_secret.as_ref().map(&mut *change),
+                callback_port: oauth.callback_port,
+                auth_server_metadata_url: oauth.auth_server_metadata_url.as_ref().map(&mut *change),
+                scopes: oauth.scopes.clone(),
+                xaa: oauth.xaa,
+            }),
+        }
+    }
+}
+
+impl<T> Ide<T> {
+    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Ide<U> {
+        Ide {
+            url: change(&self.url),
+            ide_name: self.ide_name.clone(),
+            auth_token: self.auth_token.as_ref().map(&mut *change),
+        }
+    }
+}
+
+fn map_values<T, U>(pairs: &[(String, T)], change: &mut impl FnMut(&T) -> U) -> Vec<(String, U)> {
+    pairs.iter().map(|(key, value)| (key.clone(), change(value))).collect()
+}
+
+/// Which of a server's tools come into the pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolFilter {
+    /// Only these; all where absent.
+    pub allow: Option<Vec<String>>,
+    /// Never these.
+    pub deny: Vec<String>,
+}
+
+/// What every server has, whatever its transport.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Common {
+    /// Tools run without asking, where the scope may say so.
+    pub trust: bool,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+    /// Which tools are wanted.
+    pub tools: ToolFilter,
+    /// Keys that nobody knows, kept.
+    pub unknown: Vec<(String, Json)>,
+}
+
+/// An entry as written, checked for shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerEntry {
+    /// How the server is reached.
+    pub transport: Transport<Template>,
+    /// The rest.
+    pub common: Common,
+    /// Switched off in the entry itself.
+    pub disabled: bool,
+    /// A note for people.
+    pub description: Option<String>,
+}
+
+/// An entry ready to run: variables are in, the name is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// The server's name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub transport: Transport<Text>,
+    /// The rest.
+    pub common: Common,
+}
+
+impl ServerEntry {
+    /// Puts the variables in. The names of missing ones are added to `missing`.
+    pub fn expand(
+        &self,
+        name: ServerName,
+        environment: &Environment,
+        missing: &mut BTreeSet<String>,
+    ) -> ServerSpec {
+        let transport = self.transport.map(&mut |text| text.expand(environment, missing));
+        ServerSpec { name, transport, common: self.common.clone() }
+    }
+
+    /// Every text of the entry that variables are put into.
+    pub fn texts(&self) -> Vec<&Template> {
+        let mut texts: Vec<&Template> = Vec::new();
+        match &self.transport {
+            Transport::Stdio(it) => {
+                texts.push(&it.command);
+                texts.extend(&it.args);
+                texts.extend(it.env.iter().map(|(_, value)| value));
+                texts.extend(&it.cwd);
+            }
+            Transport::Sse(it)
+            | Transport::Http(it)
+            | Transport::Ws(it)
+            | Transport::ConnectorProxy(it) => {
+                texts.push(&it.url);
+                texts.extend(it.headers.iter().map(|(_, value)| value));
+                if let Some(oauth) = &it.oauth {
+                    texts.extend(&oauth.client_id);
+                    texts.extend(&oauth.client_secret);
+                    texts.extend(&oauth.auth_server_metadata_url);
+                }
+            }
+            Transport::SseIde(it) | Transport::WsIde(it) => {
+                texts.push(&it.url);
+                texts.extend(&it.auth_token);
+            }
+            Transport::Sdk { .. } => {}
+        }
+        texts
+    }
+}
+
+/// A hash over the whole of what a server would run or reach; one changed byte changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// Takes a fingerprint that was stored.
+    pub fn stored(text: &str) -> Fingerprint {
+        Fingerprint(text.to_owned())
+    }
+
+    /// As text, `sha256:` and 64 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Lower-case hexadecimal SHA-256.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl ServerSpec {
+    /// The hash that approvals and live reloads go by. Unknown keys count: they may mean something tomorrow.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let canonical = json!({
+            "transport": transport_json(&self.transport),
+            "trust": self.common.trust,
+            "timeout": self.common.timeout.map(|it| it.as_millis().to_string()),
+            "tools": {"allow": self.common.tools.allow, "deny": self.common.tools.deny},
+            "unknown": self.common.unknown,
+        });
+        Fingerprint(format!("sha256:{}", sha256(canonical.to_string().as_bytes())))
+    }
+}
+
+fn transport_json(transport: &Transport<Text>) -> Json {
+    let kind = transport.kind().id();
+    match transport {
+        Transport::Stdio(it) => json!([
+            kind,
+            text_json(&it.command),
+            it.args.iter().map(text_json).collect::<Vec<_>>(),
+            pairs_json(&it.env),
+            it.cwd.as_ref().map(text_json),
+        ]),
+        Transport::Sse(it)
+        | Transport::Http(it)
+        | Transport::Ws(it)
+        | Transport::ConnectorProxy(it) => json!([
+            kind,
+            text_json(&it.url),
+            pairs_json(&it.headers),
+            it.headers_helper,
+            it.oauth.as_ref().map(oauth_json),
+        ]),
+        Transport::SseIde(it) | Transport::WsIde(it) => {
+            json!([kind, text_json(&it.url), it.ide_name, it.auth_token.as_ref().map(text_json)])
+        }
+        Transport::Sdk { name } => json!([kind, name]),
+    }
+}
+
+fn oauth_json(oauth: &OAuth<Text>) -> Json {
+    json!([
+        oauth.client_id.as_ref().map(text_json),
+        oauth.client_secret.as_ref().map(text_json),
+        oauth.callback_port,
+        oauth.auth_server_metadata_url.as_ref().map(text_json),
+        oauth.scopes,
+        oauth.xaa,
+    ])
+}
+
+fn pairs_json(pairs: &[(String, Text)]) -> Json {
+    pairs.iter().map(|(key, value)| json!([key, text_json(value)])).collect()
+}
+
+/// A reference and a text that only looks like one must not hash alike, hence the pairs.
+fn text_json(text: &Text) -> Json {
+    let piece = |piece: &Piece| match piece {
+        Piece::Plain(text) => json!(["plain", text]),
+        Piece::Secret(reference) => json!(["secret", reference.to_string()]),
+    };
+    text.pieces().iter().map(piece).collect()
+}

@@ -1,0 +1,565 @@
+//! Turns other hosts' configuration text into server entries of our own shape.
+//! Pure: the caller finds and reads the files, checks the names, and writes the entries.
+
+mod claude;
+mod codex;
+mod cursor;
+mod draft;
+mod editor;
+mod gemini;
+mod note;
+mod oauth;
+mod opencode;
+mod spelling;
+mod syntax;
+mod vscode;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use draft::Converted;
+pub use note::{Expected, Note, ReadError, ReadErrorKind, SkipReason};
+
+/// A host whose servers can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// Claude Code.
+    ClaudeCode,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    VsCode,
+    /// Codex CLI.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// opencode.
+    Opencode,
+}
+
+impl Peer {
+    /// Every host, in the order they are listed to people.
+    pub const ALL: [Peer; 7] = [
+        Peer::ClaudeCode,
+        Peer::ClaudeDesktop,
+        Peer::Cursor,
+        Peer::VsCode,
+        Peer::Codex,
+        Peer::Gemini,
+        Peer::Opencode,
+    ];
+
+    /// The word that names it on a command line.
+    pub fn id(self) -> &'static str {
+        match self {
+            Peer::ClaudeCode => "claude-code",
+            Peer::ClaudeDesktop => "claude-desktop",
+            Peer::Cursor => "cursor",
+            Peer::VsCode => "vscode",
+            Peer::Codex => "codex",
+            Peer::Gemini => "gemini",
+            Peer::Opencode => "opencode",
+        }
+    }
+
+    /// Its name as people know it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Peer::ClaudeCode => "Claude Code",
+            Peer::ClaudeDesktop => "Claude Desktop",
+            Peer::Cursor => "Cursor",
+            Peer::VsCode => "VS Code",
+            Peer::Codex => "Codex CLI",
+            Peer::Gemini => "Gemini CLI",
+            Peer::Opencode => "opencode",
+        }
+    }
+
+    /// Reads an id or a usual other spelling of it, in any case.
+    pub fn parse(word: &str) -> Option<Peer> {
+        let word = word.trim().to_lowercase().replace([' ', '_'], "-");
+        match word.as_str() {
+            "claude-code" | "claude" | "claudecode" => Some(Peer::ClaudeCode),
+            "claude-desktop" | "claudedesktop" | "desktop" => Some(Peer::ClaudeDesktop),
+            "cursor" => Some(Peer::Cursor),
+            "vscode" | "vs-code" | "code" | "visual-studio-code" => Some(Peer::VsCode),
+            "codex" | "codex-cli" => Some(Peer::Codex),
+            "gemini" | "gemini-cli" => Some(Peer::Gemini),
+            "opencode" | "open-code" => Some(Peer::Opencode),
+            _ => None,
+        }
+    }
+}
+
+/// The system whose folders are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Platform {
+    /// Linux and the other Unixes.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+/// The folders that peers keep their files in.
+#[derive(Debug, Clone, Copy)]
+pub struct Folders<'a> {
+    /// The person's home.
+    pub home: &'a Path,
+    /// The XDG configuration folder; on Windows the roaming application data. Not used on macOS.
+    pub config: &'a Path,
+    /// The project at hand.
+    pub project: &'a Path,
+    /// The system.
+    pub platform: Platform,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// One person's, for every project.
+    User,
+    /// A project's: it lies in the tree, so whoever wrote the tree wrote it.
+    Project,
+}
+
+/// A file in which a peer may keep servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerFile {
+    /// The host.
+    pub peer: Peer,
+    /// Where the file would be.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub reach: Reach,
+}
+
+/// The files to look for, in the order in which the host lets a later one win.
+///
+/// Named VS Code profiles (`User/profiles/<id>/mcp.json`) cannot be known without listing a folder,
+/// and `CODEX_HOME` or `CLAUDE_CONFIG_DIR` not without the environment; make a [`PeerFile`] of them.
+pub fn files(peer: Peer, folders: &Folders<'_>) -> Vec<PeerFile> {
+    let Folders { home, config, project, platform } = *folders;
+    // Electron applications share one rule for where their data lies.
+    let electron = match platform {
+        Platform::Linux | Platform::Windows => config.to_owned(),
+        Platform::MacOs => home.join("Library/Application Support"),
+    };
+    // opencode follows XDG on every system.
+    let xdg = match platform {
+        Platform::Linux => config.to_owned(),
+        Platform::MacOs | Platform::Windows => home.join(".config"),
+    };
+    let user = |path: PathBuf| PeerFile { peer, path, reach: Reach::User };
+    let project = |path: &str| PeerFile { peer, path: project.join(path), reach: Reach::Project };
+    match peer {
+        Peer::ClaudeCode => vec![user(home.join(".claude.json"))],
+        Peer::ClaudeDesktop => vec![user(electron.join("Claude/claude_desktop_config.json"))],
+        Peer::Cursor => vec![user(home.join(".cursor/mcp.json")), project(".cursor/mcp.json")],
+        Peer::VsCode => vec![
+            user(electron.join("Code/User/mcp.json")),
+            user(electron.join("Code - Insiders/User/mcp.json")),
+            project(".vscode/mcp.json"),
+        ],
+        Peer::Codex => vec![user(home.join(".codex/config.toml")), project(".codex/config.toml")],
+        Peer::Gemini => {
+            vec![user(home.join(".gemini/settings.json")), project(".gemini/settings.json")]
+        }
+        Peer::Opencode => vec![
+            user(xdg.join("opencode/opencode.json")),
+            user(xdg.join("opencode/opencode.jsonc")),
+            project("opencode.json"),
+            project("opencode.jsonc"),
+            project(".opencode/opencode.json"),
+            project(".opencode/opencode.jsonc"),
+        ],
+    }
+}
+
+/// Whom an imported server was set up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportedReach {
+    /// One person, every project.
+    User,
+    /// Everyone who works on the project.
+    Project,
+    /// One person, in this project only.
+    Local,
+}
+
+impl From<Reach> for ImportedReach {
+    fn from(reach: Reach) -> ImportedReach {
+        match reach {
+            Reach::User => ImportedReach::User,
+            Reach::Project => ImportedReach::Project,
+        }
+    }
+}
+
+/// A server that was found and could be turned into an entry.
+#[derive(Clone, PartialEq)]
+pub struct Imported {
+    /// Its name as the peer has it; not checked against our rules.
+    pub name: String,
+    /// Whom it was for.
+    pub reach: ImportedReach,
+    /// The entry, in the shape of `mcpServers.<name>`.
+    pub entry: Map<String, Value>,
+    /// What changed on the way.
+    pub notes: Vec<Note>,
+}
+
+/// Prints the entry's keys but none of its values: they may be secrets.
+impl fmt::Debug for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Imported")
+            .field("name", &self.name)
+            .field("reach", &self.reach)
+            .field("entry", &self.entry.keys().collect::<Vec<_>>())
+            .field("notes", &self.notes)
+            .finish()
+    }
+}
+
+/// What a file held.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// The servers, in the order of the file.
+    pub servers: Vec<Imported>,
+    /// What concerns the whole file, and the servers that could not be taken.
+    pub notes: Vec<Note>,
+}
+
+impl Found {
+    /// Converts each server of a section; one that fails is noted and the rest go on.
+    fn add(
+        &mut self,
+        section: &str,
+        servers: Option<Value>,
+        reach: ImportedReach,
+        convert: impl Fn(&str, Value) -> Result<Converted, SkipReason>,
+    ) {
+        let servers = match servers {
+            None | Some(Value::Null) => return,
+            Some(Value::Object(servers)) => servers,
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                self.notes.push(Note::NotRead { key: section.to_owned() });
+                return;
+            }
+        };
+        for (name, server) in servers {
+            match convert(&name, server) {
+                Ok(Converted { entry, notes }) => {
+                    self.servers.push(Imported { name, reach, entry, notes });
+                }
+                Err(reason) => self.notes.push(Note::Skipped { server: name, reason }),
+            }
+        }
+    }
+}
+
+/// Reads the text of a peer's file.
+///
+/// `project` is the folder at hand: it picks the project's own servers out of a person's file, and
+/// it is what a project file means by its workspace folder.
+pub fn read(file: &PeerFile, text: &str, project: &Path) -> Result<Found, ReadError> {
+    match file.peer {
+        Peer::ClaudeCode => Ok(claude::read_code(syntax::json(text)?, project)),
+        Peer::ClaudeDesktop => Ok(claude::read_desktop(syntax::json(text)?)),
+        Peer::Cursor => Ok(cursor::read(syntax::json(text)?, file.reach, project)),
+        Peer::VsCode => Ok(vscode::read(syntax::json(text)?, file.reach, project)),
+        Peer::Codex => Ok(codex::read(syntax::toml(text)?, file.reach)),
+        Peer::Gemini => Ok(gemini::read(syntax::json(text)?, file.reach)),
+        Peer::Opencode => Ok(opencode::read(syntax::json(text)?, file)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROJECT: &str = "/work/app";
+
+    fn folders(platform: Platform) -> Folders<'static> {
+        let (home, config) = match platform {
+            Platform::Linux => ("/home/ada", "/home/ada/.xdg"),
+            Platform::MacOs => ("/Users/ada", "/unused"),
+            Platform::Windows => ("C:/Users/ada", "C:/Users/ada/AppData/Roaming"),
+        };
+        Folders {
+            home: Path::new(home),
+            config: Path::new(config),
+            project: Path::new(PROJECT),
+            platform,
+        }
+    }
+
+    /// Reads a text as the first file of that reach, and writes down all that comes of it.
+    pub(super) fn outcome(peer: Peer, reach: Reach, text: &str) -> String {
+        let files = files(peer, &folders(Platform::Linux));
+        let file = files.iter().find(|file| file.reach == reach).expect("the peer has such a file");
+        match read(file, text, Path::new(PROJECT)) {
+            Ok(found) => written(&found),
+            Err(error) => format!("{error}: {}\n", error.kind),
+        }
+    }
+
+    fn written(found: &Found) -> String {
+        let mut text = String::new();
+        for Imported { name, reach, entry, notes } in &found.servers {
+            text += &format!("{name} ({reach:?}) {}\n", Value::Object(entry.clone()));
+            text.extend(notes.iter().map(|note| format!("  {note}\n")));
+        }
+        text.extend(found.notes.iter().map(|note| format!("{note}\n")));
+        text
+    }
+
+    #[track_caller]
+    fn check(peer: Peer, platform: Platform, expected: &[(&str, Reach)]) {
+        let found = files(peer, &folders(platform));
+        let found: Vec<(&str, Reach)> = found
+            .iter()
+            .map(|file| (file.path.to_str().expect("these paths are text"), file.reach))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_host_keeps_its_files_where_it_does_on_linux() {
+        use Peer::*;
+        use Reach::*;
+        let linux = Platform::Linux;
+        check(ClaudeCode, linux, &[("/home/ada/.claude.json", User)]);
+        check(ClaudeDesktop, linux, &[("/home/ada/.xdg/Claude/claude_desktop_config.json", User)]);
+        check(
+            Cursor,
+            linux,
+            &[("/home/ada/.cursor/mcp.json", User), ("/work/app/.cursor/mcp.json", Project)],
+        );
+        check(
+            VsCode,
+            linux,
+            &[
+                ("/home/ada/.xdg/Code/User/mcp.json", User),
+                ("/home/ada/.xdg/Code - Insiders/User/mcp.json", User),
+                ("/work/app/.vscode/mcp.json", Project),
+            ],
+        );
+        check(
+            Codex,
+            linux,
+            &[("/home/ada/.codex/config.toml", User), ("/work/app/.codex/config.toml", Project)],
+        );
+        check(
+            Gemini,
+            linux,
+            &[
+                ("/home/ada/.gemini/settings.json", User),
+                ("/work/app/.gemini/settings.json", Project),
+            ],
+        );
+        check(
+            Opencode,
+            linux,
+            &[
+                ("/home/ada/.xdg/opencode/opencode.json", User),
+                ("/home/ada/.xdg/opencode/opencode.jsonc", User),
+                ("/work/app/opencode.json", Project),
+                ("/work/app/opencode.jsonc", Project),
+                ("/work/app/.opencode/opencode.json", Project),
+                ("/work/app/.opencode/opencode.jsonc", Project),
+            ],
+        );
+    }
+
+    #[test]
+    fn desktop_applications_have_a_folder_of_their_own_on_each_system() {
+        use Reach::User;
+        let desktop = "Claude/claude_desktop_config.json";
+        check(
+            Peer::ClaudeDesktop,
+            Platform::MacOs,
+            &[(&format!("/Users/ada/Library/Application Support/{desktop}"), User)],
+        );
+        check(
+            Peer::ClaudeDesktop,
+            Platform::Windows,
+            &[(&format!("C:/Users/ada/AppData/Roaming/{desktop}"), User)],
+        );
+        for (platform, expected) in [
+            (Platform::MacOs, "/Users/ada/.config/opencode/opencode.json"),
+            (Platform::Windows, "C:/Users/ada/.config/opencode/opencode.json"),
+        ] {
+            assert_eq!(files(Peer::Opencode, &folders(platform))[0].path, Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn a_host_answers_to_its_id_and_to_what_people_call_it() {
+        for peer in Peer::ALL {
+            assert_eq!(Peer::parse(peer.id()), Some(peer));
+            assert_eq!(Peer::parse(peer.title()), Some(peer));
+        }
+        for (word, peer) in [
+            ("claude", Some(Peer::ClaudeCode)),
+            ("Code", Some(Peer::VsCode)),
+            ("vs-code", Some(Peer::VsCode)),
+            ("gemini_cli", Some(Peer::Gemini)),
+            ("zed", None),
+            ("", None),
+        ] {
+            assert_eq!(Peer::parse(word), peer);
+        }
+    }
+
+    /// Every place of every host that may hold a secret, holding one. `%` stands for the secret.
+    const SECRETIVE: [(Peer, &str); 7] = [
+        (
+            Peer::ClaudeCode,
+            r#"{"mcpServers": {
+                "a": {"command": "%", "args": ["--key=%", "$% ${%-% %}"], "env": {"K": "%$%"}, "x": "%"},
+                "b": {"type": "http", "url": "https://u:%@h/?k=%", "headers": {"A": "${T:-%} $%"},
+                      "headersHelper": "echo %", "oauth": {"clientSecret": "%", "x": "%"}},
+                "c": {"type": "%"}, "d": "%", "e": {"command": "x", "env": {"K": ["%"]}}
+            }, "projects": {"/other": {"mcpServers": {"%": {}}}}}"#,
+        ),
+        (
+            Peer::ClaudeDesktop,
+            r#"{"mcpServers": {"a": {"command": "x", "args": ["$%"], "env": {"K": "${%}"}, "x": "%"},
+                "b": {"url": "%://x"}}}"#,
+        ),
+        (
+            Peer::Cursor,
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "${%}${env:%-%}"}, "envFile": "%"},
+                "b": {"url": "https://h/%/sse?k=%", "headers": {"A": "%$"},
+                      "auth": {"CLIENT_ID": "%", "CLIENT_SECRET": "${env:S}%", "scopes": ["%"]}}}}"#,
+        ),
+        (
+            Peer::VsCode,
+            r#"{"inputs": [{"id": "k", "default": "%"}, {"id": "p", "password": true, "default": "%"}],
+                "servers": {"a": {"command": "x", "env": {"K": "${input:k}%${input:p}", "N": null},
+                      "dev": {"watch": "%"}},
+                "b": {"type": "http", "url": "unix:///%"}, "c": {"url": "https://h/?%=$%"}},
+                "sandbox": {"x": "%"}}"#,
+        ),
+        (
+            Peer::Codex,
+            "[mcp_servers.a]\ncommand = 'x'\nargs = ['$%']\nenv = { K = '${%}' }\nenv_vars = ['T']\n\
+             [mcp_servers.b]\nurl = 'https://u:%@h'\nbearer_token = '%'\nbearer_token_env_var = '%-%'\n\
+             [mcp_servers.c]\nurl = 'https://h?k=%'\nbearer_token = '%'\nhttp_headers = { A = '$%' }\n\
+             http_headers_helper = 'echo %'\nname = '%'\ntool_timeout_sec = 5\noauth_resource = '%'\n\
+             [mcp_servers.d]\nurl = 'https://h'\ntool_timeout_sec = '%'\n",
+        ),
+        (
+            Peer::Gemini,
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "%$%", "L": "${%-%}"}, "timeout": "%"},
+                "b": {"httpUrl": "https://h?k=%", "headers": {"A": "$%"}, "url": "https://%",
+                      "includeTools": ["t(%)"], "oauth": {"clientSecret": "%$", "tokenUrl": "%"}},
+                "c": {"url": "https://h/sse?%", "trust": true, "description": "%"}}}"#,
+        ),
+        (
+            Peer::Opencode,
+            r#"{"mcp": {"a": {"type": "local", "command": ["x", "$%"], "environment": {"K": "%{env:%-%}$"}},
+                "b": {"type": "remote", "url": "https://h?k=%", "headers": {"A": "$% {env:T}"},
+                      "oauth": {"clientSecret": "%", "redirectUri": "%"}, "timeout": "%"},
+                "c": {"type": "remote", "url": "https://h?k=%", "oauth": {"clientSecret": "%", "x": "%"}}}}"#,
+        ),
+    ];
+
+    /// The same in files that do not parse.
+    const SECRETIVE_AND_BROKEN: [(Peer, &str); 2] = [
+        (Peer::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
+        (Peer::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),
+    ];
+
+    #[test]
+    fn nothing_that_people_see_holds_a_secret() {
+        const CANARY: &str = "c4naryHunter2";
+        for (peer, text) in SECRETIVE.into_iter().chain(SECRETIVE_AND_BROKEN) {
+            for file in files(peer, &folders(Platform::Linux)) {
+                let outcome = read(&file, &text.replace('%', CANARY), Path::new(PROJECT));
+                let is_broken = SECRETIVE_AND_BROKEN.contains(&(peer, text));
+                assert_eq!(outcome.is_err(), is_broken, "{peer:?}");
+                let mut seen = format!("{outcome:?}");
+                match outcome {
+                    Ok(Found { servers, notes }) => {
+                        let notes = servers.iter().flat_map(|server| &server.notes).chain(&notes);
+                        seen.extend(notes.map(|note| format!("\n{note}")));
+                    }
+                    Err(error) => seen += &format!("\n{error}: {}", error.kind),
+                }
+                assert!(!seen.contains(CANARY), "{peer:?} shows a secret in {seen}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_says_where() {
+        let broken = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
+        for peer in Peer::ALL {
+            let expected = match peer {
+                Peer::Codex => "cannot read line 1, column 1: it is not TOML\n",
+                Peer::ClaudeCode
+                | Peer::ClaudeDesktop
+                | Peer::Cursor
+                | Peer::VsCode
+                | Peer::Gemini
+                | Peer::Opencode => "cannot read line 3, column 22: it is not JSON\n",
+            };
+            assert_eq!(outcome(peer, Reach::User, broken), expected);
+        }
+    }
+
+    #[test]
+    fn importing_touches_nothing_outside_its_arguments() {
+        const SOURCES: [(&str, &str); 13] = [
+            ("import.rs", include_str!("import.rs")),
+            ("claude.rs", include_str!("import/claude.rs")),
+            ("codex.rs", include_str!("import/codex.rs")),
+            ("cursor.rs", include_str!("import/cursor.rs")),
+            ("draft.rs", include_str!("import/draft.rs")),
+            ("editor.rs", include_str!("import/editor.rs")),
+            ("gemini.rs", include_str!("import/gemini.rs")),
+            ("note.rs", include_str!("import/note.rs")),
+            ("oauth.rs", include_str!("import/oauth.rs")),
+            ("opencode.rs", include_str!("import/opencode.rs")),
+            ("spelling.rs", include_str!("import/spelling.rs")),
+            ("syntax.rs", include_str!("import/syntax.rs")),
+            ("vscode.rs", include_str!("import/vscode.rs")),
+        ];
+        // Methods of `Path` that look at the disk are as forbidden as the modules.
+        let impure = [
+            "::fs",
+            "::env",
+            "::net",
+            "::process",
+            "::io",
+            "::time",
+            "::thread",
+            "env!",
+            "print",
+            "async ",
+            ".exists()",
+            ".is_file()",
+            ".is_dir()",
+            ".canonicalize()",
+            ".metadata()",
+            ".read_dir()",
+            ".read_link()",
+        ];
+        for (name, source) in SOURCES {
+            let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for (word, line) in
+                impure.iter().flat_map(|word| code.clone().map(move |line| (word, line)))
+            {
+                assert!(!line.contains(word), "{name} has {word:?} in {line:?}");
+            }
+        }
+    }
+}

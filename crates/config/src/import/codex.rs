@@ -1,0 +1,229 @@
+//! Codex's `config.toml`, a person's and a project's. It expands no variables; it names them.
+
+use serde_json::{Map, Value};
+
+use super::draft::{Converted, Draft, Switch, Unit, wrong};
+use super::note::{Expected, Note, SkipReason};
+use super::oauth::OauthKey;
+use super::spelling::Spelling;
+use super::{Found, Reach};
+
+const OAUTH: [(&str, OauthKey); 3] = [
+    ("client_id", OauthKey::ClientId),
+    ("callback_port", OauthKey::CallbackPort),
+    ("scopes", OauthKey::Scopes),
+];
+
+/// The servers of a file.
+pub(super) fn read(mut root: Map<String, Value>, reach: Reach) -> Found {
+    let mut found = Found::default();
+    let servers = root.shift_remove("mcp_servers");
+    found.add("mcp_servers", servers, reach.into(), |_, server| server_from(server));
+    found
+}
+
+fn server_from(server: Value) -> Result<Converted, SkipReason> {
+    let mut draft = Draft::new(server, &Spelling::None)?;
+    match (draft.has("command"), draft.has("url")) {
+        (true, false) => copy_process(&mut draft)?,
+        (false, true) => copy_remote(&mut draft)?,
+        (true, true) => return Err(SkipReason::TwoTransports),
+        (false, false) => return Err(SkipReason::NoTransport),
+    }
+    draft.copy_timeout("tool_timeout_sec", Unit::Seconds)?;
+    draft.copy_tools("enabled_tools", "disabled_tools")?;
+    draft.copy_switch("enabled", Switch::TurnsOn)?;
+    Ok(draft.finish())
+}
+
+fn copy_process(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    draft.put("type", "stdio");
+    draft.copy_text("command")?;
+    draft.copy_texts("args")?;
+    let written = draft.take_table("env")?;
+    let is_written = written.is_some();
+    let mut env = draft.translate_table("env", written.unwrap_or_default())?;
+    add_passed_on(draft, &mut env)?;
+    if is_written || !env.is_empty() {
+        draft.put("env", env);
+    }
+    draft.copy_text("cwd")
+}
+
+/// `env_vars` names variables of Codex's own environment; a value written in `env` beats them.
+fn add_passed_on(draft: &mut Draft<'_>, env: &mut Map<String, Value>) -> Result<(), SkipReason> {
+    let Some(names) = draft.take("env_vars") else {
+        return Ok(());
+    };
+    let Value::Array(names) = names else {
+        return Err(wrong("env_vars", Expected::Texts));
+    };
+    for (index, name) in names.iter().enumerate() {
+        let key = format!("env_vars[{index}]");
+        // It may also be `{ name, source }`, and a remote source is not this machine.
+        let source = name.get("source").and_then(Value::as_str);
+        if source.is_some_and(|source| source != "local") {
+            draft.note(Note::LeftOut { key });
+            continue;
+        }
+        let name = name.as_str().or_else(|| name.get("name").and_then(Value::as_str));
+        let name = name.ok_or_else(|| wrong(&key, Expected::Variable))?;
+        if !env.contains_key(name) {
+            env.insert(name.to_owned(), draft.reference(&key, name)?.into());
+        }
+    }
+    Ok(())
+}
+
+fn copy_remote(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    draft.copy_address("http", "url")?;
+    let written = draft.take_table("http_headers")?.unwrap_or_default();
+    let mut headers = draft.translate_table("http_headers", written)?;
+    for (header, variable) in draft.take_table("env_http_headers")?.unwrap_or_default() {
+        let key = format!("env_http_headers.{header}");
+        let variable = variable.as_str().ok_or_else(|| wrong(&key, Expected::Variable))?;
+        let value = draft.reference(&key, variable)?;
+        set_header(&mut headers, &header, value);
+    }
+    if let Some(variable) = draft.take_text("bearer_token_env_var")? {
+        let token = draft.reference("bearer_token_env_var", &variable)?;
+        set_header(&mut headers, "Authorization", format!("Bearer {token}"));
+    }
+    if !headers.is_empty() {
+        draft.put("headers", headers);
+    }
+    if let Some(command) = draft.take_text("http_headers_helper")? {
+        draft.put("headersHelper", command);
+    }
+    draft.nest("scopes", "oauth");
+    draft.copy_oauth("oauth", &OAUTH)
+}
+
+/// Codex lets the later of two headers win, whatever their case.
+fn set_header(headers: &mut Map<String, Value>, name: &str, value: String) {
+    headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
+    headers.insert(name.to_owned(), value.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Peer;
+    use super::super::tests::outcome;
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(outcome(Peer::Codex, Reach::User, text), expected);
+    }
+
+    #[test]
+    fn every_key_finds_its_place_or_is_noted() {
+        check(
+            r#"
+model = "gpt-5" # not ours
+
+[mcp_servers.docs]
+command = "docs-server"
+args = ["--price", "5$", "${HOME}"]
+env_vars = ["TOKEN", { name = "REGION", source = "local" }, { name = "FAR", source = "remote" }, "MODE"]
+cwd = "/srv"
+startup_timeout_sec = 20
+tool_timeout_sec = 1.5
+enabled = false
+required = true
+default_tools_approval_mode = "approve"
+enabled_tools = ["search", "read"]
+disabled_tools = ["write"]
+
+[mcp_servers.docs.env]
+MODE = "fast"
+
+[mcp_servers.docs.tools.search]
+approval_mode = "approve"
+
+[mcp_servers.figma]
+url = "https://mcp.example.com/mcp"
+bearer_token_env_var = "FIGMA_TOKEN"
+http_headers = { "X-Region" = "us$east", "X-Team" = "a", "authorization" = "replaced" }
+env_http_headers = { "X-Team" = "TEAM" }
+http_headers_helper = "print-headers $X"
+scopes = ["read", "write"]
+oauth = { client_id = "abc", callback_port = 4321, callback_url = "http://localhost/cb" }
+oauth_resource = "https://mcp.example.com"
+enabled = true
+"#,
+            r#"docs (User) {"type":"stdio","command":"docs-server","args":["--price","5$$","$${HOME}"],"env":{"MODE":"fast","TOKEN":"${TOKEN}","REGION":"${REGION}"},"cwd":"/srv","timeout":1500,"tools":{"allow":["search","read"],"deny":["write"]},"disabled":true}
+  `args[1]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `TOKEN` must be set
+  `REGION` must be set
+  `env_vars[2]` has no counterpart and was left out
+  `startup_timeout_sec` has no counterpart and was left out
+  `required` has no counterpart and was left out
+  `default_tools_approval_mode` has no counterpart and was left out
+  `tools` has no counterpart and was left out
+figma (User) {"type":"http","url":"https://mcp.example.com/mcp","headers":{"X-Region":"us$$east","X-Team":"${TEAM}","Authorization":"Bearer ${FIGMA_TOKEN}"},"headersHelper":"print-headers $X","oauth":{"clientId":"abc","callbackPort":4321,"scopes":"read write"}}
+  `http_headers.X-Region`: `$` became `$$` so that it keeps meaning a dollar
+  `TEAM` must be set
+  `FIGMA_TOKEN` must be set
+  `oauth.callback_url` has no counterpart and was left out
+  `oauth_resource` has no counterpart and was left out
+"#,
+        );
+    }
+
+    #[test]
+    fn what_does_not_belong_to_the_transport_is_noted() {
+        check(
+            "[mcp_servers.a]\ncommand = 'x'\nscopes = ['s']\nheaders = {}\nenv = {}\n",
+            r#"a (User) {"type":"stdio","command":"x","env":{}}
+  `scopes` has no counterpart and was left out
+  `headers` has no counterpart and was left out
+"#,
+        );
+    }
+
+    #[test]
+    fn scopes_need_no_other_oauth_settings() {
+        check(
+            "[mcp_servers.a]\nurl = 'https://x'\nscopes = ['s', 't']\n",
+            "a (User) {\"type\":\"http\",\"url\":\"https://x\",\"oauth\":{\"scopes\":\"s t\"}}\n",
+        );
+    }
+
+    #[test]
+    fn one_bad_server_never_drops_the_others() {
+        check(
+            r#"
+[mcp_servers.both]
+command = "x"
+url = "https://x"
+[mcp_servers.neither]
+enabled = true
+[mcp_servers.variable]
+url = "https://x"
+bearer_token_env_var = "not a name"
+[mcp_servers.vars]
+command = "x"
+env_vars = [1]
+[mcp_servers.time]
+command = "x"
+tool_timeout_sec = nan
+[mcp_servers."a.b/c"]
+command = "x"
+[mcp_servers.oauth]
+url = "https://x"
+oauth = "yes"
+scopes = []
+"#,
+            r#"a.b/c (User) {"type":"stdio","command":"x"}
+`both` was skipped: it has both a command and an address
+`neither` was skipped: it has neither a command nor an address
+`variable` was skipped: `bearer_token_env_var` should be the name of a variable
+`vars` was skipped: `env_vars[0]` should be the name of a variable
+`time` was skipped: `tool_timeout_sec` should be a time
+`oauth` was skipped: `oauth` should be an object of strings
+"#,
+        );
+    }
+}

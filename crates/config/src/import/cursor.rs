@@ -1,0 +1,97 @@
+//! Cursor's `mcp.json`, a person's and a project's.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::draft::{Draft, Switch, Transport};
+use super::editor::{Editor, Workspace};
+use super::oauth::OauthKey;
+use super::spelling::Spelling;
+use super::{Found, Reach};
+
+const OAUTH: [(&str, OauthKey); 3] = [
+    ("CLIENT_ID", OauthKey::ClientId),
+    ("CLIENT_SECRET", OauthKey::ClientSecret),
+    ("scopes", OauthKey::Scopes),
+];
+
+/// The servers of a file.
+pub(super) fn read(mut root: Map<String, Value>, reach: Reach, project: &Path) -> Found {
+    let workspace = Workspace::of(reach, project);
+    let spelling = Spelling::Editor(Editor { workspace, inputs: Vec::new() });
+    let mut found = Found::default();
+    found.add("mcpServers", root.shift_remove("mcpServers"), reach.into(), |_, server| {
+        let mut draft = Draft::new(server, &spelling)?;
+        match draft.transport()? {
+            Transport::Stdio => draft.copy_process("env")?,
+            Transport::Remote(transport) => {
+                draft.copy_remote(transport, "url")?;
+                draft.copy_oauth("auth", &OAUTH)?;
+            }
+        }
+        draft.copy_switch("disabled", Switch::TurnsOff)?;
+        Ok(draft.finish())
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Peer;
+    use super::super::tests::outcome;
+    use super::*;
+
+    #[track_caller]
+    fn check(reach: Reach, text: &str, expected: &str) {
+        assert_eq!(outcome(Peer::Cursor, reach, text), expected);
+    }
+
+    #[test]
+    fn a_persons_file_follows_whatever_project_is_open() {
+        check(
+            Reach::User,
+            r#"{
+  // shared between projects
+  "mcpServers": {
+    "notes": {
+      "type": "stdio", "command": "python", "args": ["${workspaceFolder}/tools/server.py"],
+      "env": { "API_KEY": "${env:API_KEY}", "PRICE": "5$", "DATA": "${userHome}/notes" },
+      "envFile": ".env",
+    },
+    "tickets": {
+      "url": "https://tickets.example.com/mcp",
+      "headers": { "Authorization": "Bearer ${env:TICKETS}" },
+      "auth": { "CLIENT_ID": "id", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["read", "write"] },
+    },
+    "legacy": { "url": "http://localhost:8000/sse?x=1" },
+  },
+}"#,
+            r#"notes (User) {"type":"stdio","command":"python","args":["${PWD:-.}/tools/server.py"],"env":{"API_KEY":"${API_KEY}","PRICE":"5$$","DATA":"${HOME:-${USERPROFILE}}/notes"}}
+  `args[0]`: ${workspaceFolder} became ${PWD:-.}
+  `API_KEY` must be set
+  `env.PRICE`: `$` became `$$` so that it keeps meaning a dollar
+  `env.DATA`: ${userHome} became ${HOME:-${USERPROFILE}}
+  `envFile` has no counterpart and was left out
+tickets (User) {"type":"http","url":"https://tickets.example.com/mcp","headers":{"Authorization":"Bearer ${TICKETS}"},"oauth":{"clientId":"id","clientSecret":"${SECRET}","scopes":"read write"}}
+  `TICKETS` must be set
+  `SECRET` must be set
+legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
+  no transport is written: taken as `sse`
+"#,
+        );
+    }
+
+    #[test]
+    fn a_projects_file_means_its_own_project() {
+        check(
+            Reach::Project,
+            r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "args": ["${input:key} ${TOKEN}"], "disabled": true}}}"#,
+            r#"a (Project) {"type":"stdio","command":"/work/app/x","args":["${KEY} $${TOKEN}"],"disabled":true}
+  `command`: ${workspaceFolder} became /work/app
+  the input `key` became the variable `KEY`: set it
+  `args[0]`: a reference has no counterpart and is plain text now
+"#,
+        );
+    }
+}

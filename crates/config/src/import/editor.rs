@@ -1,0 +1,181 @@
+//! What the variables of editors stand for: their folders, and the values they ask people for.
+
+use std::path::{Path, PathBuf};
+
+use super::Reach;
+use super::spelling::{Known, Remark, is_name, variable};
+
+/// Stands for the folder that we run in.
+const WORKING_FOLDER: &str = "${PWD:-.}";
+/// Stands for a person's home on every system.
+const HOME_FOLDER: &str = "${HOME:-${USERPROFILE}}";
+
+/// What an editor's variables stand for.
+#[derive(Debug)]
+pub(super) struct Editor {
+    /// The workspace folder.
+    pub workspace: Workspace,
+    /// What the editor asks people for.
+    pub inputs: Vec<Input>,
+}
+
+/// What an editor's workspace folder is.
+#[derive(Debug)]
+pub(super) enum Workspace {
+    /// The project that the file lies in.
+    Project(PathBuf),
+    /// Whatever is open: the file serves every project.
+    Open,
+}
+
+impl Workspace {
+    /// The workspace of a file.
+    pub(super) fn of(reach: Reach, project: &Path) -> Workspace {
+        match reach {
+            Reach::User => Workspace::Open,
+            Reach::Project => Workspace::Project(project.to_owned()),
+        }
+    }
+}
+
+/// A value that an editor asks for.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// The editor's name for it.
+    pub id: String,
+    /// Ours.
+    pub variable: String,
+    /// The value offered, where it is no secret.
+    pub default: Option<String>,
+}
+
+impl Editor {
+    /// What a `${…}` stands for.
+    pub(super) fn value(&self, inside: &str) -> Option<Known> {
+        if let Some(name) = inside.strip_prefix("env:") {
+            return variable(name);
+        }
+        if let Some(id) = inside.strip_prefix("input:") {
+            return Some(self.input(id));
+        }
+        let text = match (inside, &self.workspace) {
+            ("userHome", _) => HOME_FOLDER.to_owned(),
+            ("pathSeparator" | "/", _) => "/".to_owned(),
+            ("workspaceFolder" | "cwd", Workspace::Open) => WORKING_FOLDER.to_owned(),
+            ("workspaceFolder" | "cwd", Workspace::Project(folder)) => {
+                folder.display().to_string().replace('$', "$$")
+            }
+            ("workspaceFolderBasename", Workspace::Project(folder)) => {
+                folder.file_name()?.to_string_lossy().replace('$', "$$")
+            }
+            _ => return None,
+        };
+        let remark = Remark::Rewrote { from: format!("${{{inside}}}"), to: text.clone() };
+        Some(Known { text, remarks: vec![remark] })
+    }
+
+    fn input(&self, id: &str) -> Known {
+        let declared = self.inputs.iter().find(|input| input.id == id);
+        let name = declared.map_or_else(|| variable_for(id), |input| input.variable.clone());
+        let text = match declared.and_then(|input| input.default.as_deref()) {
+            Some(default) => format!("${{{name}:-{default}}}"),
+            None => format!("${{{name}}}"),
+        };
+        let remark = Remark::Asks { input: id.to_owned(), variable: name };
+        Known { text, remarks: vec![remark] }
+    }
+}
+
+/// The environment variable that takes the place of an input.
+pub(super) fn variable_for(input: &str) -> String {
+    let letter = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => letter.to_ascii_uppercase(),
+        _ => '_',
+    };
+    let name: String = input.chars().map(letter).collect();
+    // These are set on most systems and mean something else.
+    let taken = ["HOME", "LANG", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "USER", "USERNAME"];
+    if is_name(&name) && !taken.contains(&name.as_str()) { name } else { format!("INPUT_{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spelling::Spelling;
+    use super::*;
+
+    fn editor(workspace: Workspace) -> Spelling {
+        let input = |id: &str, default: Option<&str>| Input {
+            id: id.to_owned(),
+            variable: variable_for(id),
+            default: default.map(str::to_owned),
+        };
+        let inputs = vec![input("api-key", None), input("region", Some("eu"))];
+        Spelling::Editor(Editor { workspace, inputs })
+    }
+
+    #[track_caller]
+    fn check(spelling: &Spelling, text: &str, expected: &str, remarks: &str) {
+        let translated = spelling.translate(text);
+        assert_eq!(translated.text, expected);
+        assert_eq!(format!("{:?}", translated.remarks), remarks);
+    }
+
+    #[test]
+    fn an_editor_names_its_environment_and_its_inputs() {
+        let spelling = editor(Workspace::Open);
+        check(&spelling, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
+        check(
+            &spelling,
+            "${input:api-key}@${input:region}",
+            "${API_KEY}@${REGION:-eu}",
+            "[Asks { input: \"api-key\", variable: \"API_KEY\" }, \
+             Asks { input: \"region\", variable: \"REGION\" }]",
+        );
+        check(&spelling, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
+        check(
+            &spelling,
+            "${command:x.y} ${file}",
+            "$${command:x.y} $${file}",
+            "[Unknown, Unknown]",
+        );
+    }
+
+    #[test]
+    fn an_editors_folders_are_the_projects_or_ours() {
+        let project = editor(Workspace::Project(PathBuf::from("/src/a$b")));
+        check(
+            &project,
+            "${workspaceFolder}${/}x",
+            "/src/a$$b/x",
+            "[Rewrote { from: \"${workspaceFolder}\", to: \"/src/a$$b\" }, \
+             Rewrote { from: \"${/}\", to: \"/\" }]",
+        );
+        check(
+            &project,
+            "${workspaceFolderBasename}",
+            "a$$b",
+            "[Rewrote { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
+        );
+        let open = editor(Workspace::Open);
+        check(
+            &open,
+            "${workspaceFolder} ${userHome}",
+            "${PWD:-.} ${HOME:-${USERPROFILE}}",
+            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewrote { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
+        );
+        check(&open, "${workspaceFolderBasename}", "$${workspaceFolderBasename}", "[Unknown]");
+    }
+
+    #[test]
+    fn an_input_never_takes_the_name_of_a_variable_that_everyone_has() {
+        for (input, expected) in [
+            ("github_token", "GITHUB_TOKEN"),
+            ("path", "INPUT_PATH"),
+            ("2fa", "INPUT_2FA"),
+            ("é", "_"),
+        ] {
+            assert_eq!(variable_for(input), expected);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Gemini CLI's `settings.json`, a person's and a project's.
+
+use serde_json::{Map, Value};
+
+use super::draft::{Draft, Unit};
+use super::note::{Note, SkipReason};
+use super::oauth::OauthKey;
+use super::spelling::Spelling;
+use super::{Found, Reach};
+
+const OAUTH: [(&str, OauthKey); 3] = [
+    ("clientId", OauthKey::ClientId),
+    ("clientSecret", OauthKey::ClientSecret),
+    ("scopes", OauthKey::Scopes),
+];
+
+/// The servers of a file.
+pub(super) fn read(mut root: Map<String, Value>, reach: Reach) -> Found {
+    let mut found = Found::default();
+    let lists = root.shift_remove("mcp").unwrap_or_default();
+    for key in ["allowed", "excluded"] {
+        if lists.get(key).is_some_and(|list| !list.is_array()) {
+            found.notes.push(Note::NotRead { key: format!("mcp.{key}") });
+        }
+    }
+    found.add("mcpServers", root.shift_remove("mcpServers"), reach.into(), |name, server| {
+        let mut draft = Draft::new(server, &Spelling::Shell)?;
+        copy_transport(&mut draft)?;
+        copy_trust(&mut draft, reach)?;
+        draft.copy_timeout("timeout", Unit::Milliseconds)?;
+        draft.copy_tools("includeTools", "excludeTools")?;
+        if let Some(key) = turned_off_by(&lists, name) {
+            draft.put("disabled", true);
+            draft.note(Note::DisabledBy { key });
+        }
+        if let Some(text) = draft.take_text("description")? {
+            draft.put("description", text);
+        }
+        Ok(draft.finish())
+    });
+    found
+}
+
+/// Gemini has two lists of names: with the first only those start, with the second all others.
+fn turned_off_by(lists: &Value, name: &str) -> Option<&'static str> {
+    let names = |key| lists.get(key).and_then(Value::as_array);
+    let has = |names: &Vec<Value>| names.iter().any(|listed| listed == name);
+    if names("excluded").is_some_and(has) {
+        return Some("mcp.excluded");
+    }
+    names("allowed").is_some_and(|names| !has(names)).then_some("mcp.allowed")
+}
+
+/// An address wins over a command, and of the two keys for it the older one wins.
+fn copy_transport(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    let (transport, url) = if draft.has("httpUrl") {
+        draft.take("type");
+        ("http", "httpUrl")
+    } else if draft.has("url") {
+        let transport = match draft.take_text("type")?.as_deref() {
+            Some("sse") => "sse",
+            Some("http") => "http",
+            Some(_) => return Err(SkipReason::UnknownType),
+            // The manual calls this SSE; the code tries HTTP first (gemini-cli#13803).
+            None => draft.assume_transport(),
+        };
+        (transport, "url")
+    } else if draft.has("command") {
+        draft.take("type");
+        return draft.copy_process("env");
+    } else {
+        return Err(SkipReason::NoTransport);
+    };
+    draft.copy_remote(transport, url)?;
+    draft.copy_oauth("oauth", &OAUTH)
+}
+
+/// Whoever wrote a project's tree must not be the one who vouches for its servers.
+fn copy_trust(draft: &mut Draft<'_>, reach: Reach) -> Result<(), SkipReason> {
+    match (draft.take_flag("trust")?, reach) {
+        (None, _) => {}
+        (Some(true), Reach::Project) => draft.note(Note::TrustLeftOut),
+        (Some(trust), Reach::User | Reach::Project) => draft.put("trust", trust),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Peer;
+    use super::super::tests::outcome;
+    use super::*;
+
+    #[track_caller]
+    fn check(reach: Reach, text: &str, expected: &str) {
+        assert_eq!(outcome(Peer::Gemini, reach, text), expected);
+    }
+
+    #[test]
+    fn a_persons_file_may_vouch_for_its_servers() {
+        check(
+            Reach::User,
+            r#"{
+  "ui": { "theme": "Dark" }, // not ours
+  "mcp": { "excluded": ["cloud"] },
+  "mcpServers": {
+    "python": {
+      "command": "python", "args": ["-m", "server", "$1"], "cwd": "./mcp",
+      "env": { "KEY": "$MY_API_KEY", "URL": "${DB_URL:-local}", "COST": "$$5" },
+      "timeout": 15000, "trust": true, "description": "For $5",
+      "includeTools": ["safe(path)", "read"], "excludeTools": ["drop"],
+    },
+    "http": {
+      "httpUrl": "https://h.example.com/mcp", "url": "https://ignored.example.com",
+      "headers": { "Authorization": "Bearer $TOKEN" }, "trust": false,
+      "oauth": { "enabled": true, "clientId": "id", "clientSecret": "$SECRET", "scopes": ["a", "b"], "tokenUrl": "https://t" },
+    },
+    "cloud": { "url": "https://c.example.com", "type": "sse", "authProviderType": "google_credentials" },
+    "typed": { "url": "https://t.example.com/sse", "type": "http" },
+    "bare": { "url": "https://b.example.com" },
+    "old": { "url": "https://o.example.com/sse/" },
+  },
+}"#,
+            r#"python (User) {"type":"stdio","command":"python","args":["-m","server","$$1"],"env":{"KEY":"$MY_API_KEY","URL":"${DB_URL:-local}","COST":"$$$$5"},"cwd":"./mcp","trust":true,"timeout":15000,"tools":{"allow":["safe","read"],"deny":["drop"]},"description":"For $5"}
+  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `MY_API_KEY` must be set
+  `env.COST`: `$` became `$$` so that it keeps meaning a dollar
+  `includeTools`: safe(…) became safe
+http (User) {"type":"http","url":"https://h.example.com/mcp","headers":{"Authorization":"Bearer $TOKEN"},"oauth":{"clientId":"id","clientSecret":"$SECRET","scopes":"a b"},"trust":false}
+  `TOKEN` must be set
+  `oauth.enabled` has no counterpart and was left out
+  `SECRET` must be set
+  `oauth.tokenUrl` has no counterpart and was left out
+  `url` has no counterpart and was left out
+cloud (User) {"type":"sse","url":"https://c.example.com","disabled":true}
+  disabled, as `mcp.excluded` says
+  `authProviderType` has no counterpart and was left out
+typed (User) {"type":"http","url":"https://t.example.com/sse"}
+bare (User) {"type":"http","url":"https://b.example.com"}
+old (User) {"type":"sse","url":"https://o.example.com/sse/"}
+  no transport is written: taken as `sse`
+"#,
+        );
+    }
+
+    #[test]
+    fn a_projects_file_may_not() {
+        check(
+            Reach::Project,
+            r#"{"mcpServers": {"a": {"command": "x", "trust": true}, "b": {"command": "x", "trust": false}}}"#,
+            r#"a (Project) {"type":"stdio","command":"x"}
+  `trust` was left out because the file lies in a project
+b (Project) {"type":"stdio","command":"x","trust":false}
+"#,
+        );
+    }
+
+    #[test]
+    fn a_list_of_allowed_servers_turns_the_others_off() {
+        check(
+            Reach::User,
+            r#"{"mcp": {"allowed": ["a"], "excluded": "b"}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}, "c": {"tcp": "x"}}}"#,
+            r#"a (User) {"type":"stdio","command":"x"}
+b (User) {"type":"stdio","command":"x","disabled":true}
+  disabled, as `mcp.allowed` says
+`mcp.excluded` has another shape and was not read
+`c` was skipped: it has neither a command nor an address
+"#,
+        );
+    }
+}

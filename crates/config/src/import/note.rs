@@ -1,0 +1,228 @@
+//! What an import has to tell people: notes, reasons and errors.
+//! None of them can hold a value of the file. Names and keys are in them as the file wrote them,
+//! so whoever prints to a terminal escapes them.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Something that people should know about an imported server or file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The key has no counterpart here.
+    LeftOut {
+        /// Its path in the server.
+        key: String,
+    },
+    /// The key should hold servers, or a list of them, and holds something else.
+    NotRead {
+        /// Its path in the file.
+        key: String,
+    },
+    /// Part of a value had to change.
+    Rewritten {
+        /// The value's path in the server.
+        key: String,
+        /// What stood there: a reference or a word, never the value around it.
+        from: String,
+        /// What stands there now.
+        to: String,
+    },
+    /// A plain dollar was doubled: the peer does not expand it and we would.
+    DollarDoubled {
+        /// The value's path in the server.
+        key: String,
+    },
+    /// A reference that we cannot translate became plain text.
+    ReferenceKept {
+        /// The value's path in the server.
+        key: String,
+    },
+    /// The file lies in a project's tree, where nobody may vouch for a server.
+    TrustLeftOut,
+    /// The variable must be set for the server to work.
+    VariableNeeded {
+        /// The variable.
+        variable: String,
+    },
+    /// The peer asks for this value; here it is a variable.
+    InputBecameVariable {
+        /// The peer's name for it.
+        input: String,
+        /// The variable to set.
+        variable: String,
+    },
+    /// The value comes out of a file.
+    FileNamed {
+        /// The value's path in the server.
+        key: String,
+        /// The file.
+        path: String,
+    },
+    /// The peer does not say which transport it is.
+    TransportAssumed {
+        /// The transport that was taken.
+        transport: &'static str,
+    },
+    /// A list elsewhere in the file turns the server off.
+    DisabledBy {
+        /// The list's path in the file.
+        key: &'static str,
+    },
+    /// A person's server that is off in this project only; the entry leaves it on.
+    DisabledInProject,
+    /// The file has more servers, for other projects.
+    OtherProjects {
+        /// How many.
+        servers: usize,
+    },
+    /// A server that could not be taken.
+    Skipped {
+        /// Its name.
+        server: String,
+        /// Why.
+        reason: SkipReason,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::LeftOut { key } => write!(f, "`{key}` has no counterpart and was left out"),
+            Note::NotRead { key } => write!(f, "`{key}` has another shape and was not read"),
+            Note::Rewritten { key, from, to } => write!(f, "`{key}`: {from} became {to}"),
+            Note::DollarDoubled { key } => {
+                write!(f, "`{key}`: `$` became `$$` so that it keeps meaning a dollar")
+            }
+            Note::ReferenceKept { key } => {
+                write!(f, "`{key}`: a reference has no counterpart and is plain text now")
+            }
+            Note::TrustLeftOut => {
+                write!(f, "`trust` was left out because the file lies in a project")
+            }
+            Note::VariableNeeded { variable } => write!(f, "`{variable}` must be set"),
+            Note::InputBecameVariable { input, variable } => {
+                write!(f, "the input `{input}` became the variable `{variable}`: set it")
+            }
+            Note::FileNamed { key, path } => write!(f, "`{key}` is read from `{path}`"),
+            Note::TransportAssumed { transport } => {
+                write!(f, "no transport is written: taken as `{transport}`")
+            }
+            Note::DisabledBy { key } => write!(f, "disabled, as `{key}` says"),
+            Note::DisabledInProject => write!(f, "disabled in this project, but not elsewhere"),
+            Note::OtherProjects { servers: 1 } => write!(f, "1 server of another project"),
+            Note::OtherProjects { servers } => write!(f, "{servers} servers of other projects"),
+            Note::Skipped { server, reason } => write!(f, "`{server}` was skipped: {reason}"),
+        }
+    }
+}
+
+/// Why a server was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SkipReason {
+    /// It is not an object.
+    NotAnObject,
+    /// It says neither what to start nor where to connect.
+    NoTransport,
+    /// It says both, and the peer refuses that too.
+    TwoTransports,
+    /// Its `type` is not one that can be imported.
+    UnknownType,
+    /// Its address is not one that we can connect to, such as a socket file.
+    UnknownAddress,
+    /// A key holds something else than it should.
+    WrongType {
+        /// The key's path in the server.
+        key: String,
+        /// What belongs there.
+        expected: Expected,
+    },
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SkipReason::NotAnObject => write!(f, "it is not an object"),
+            SkipReason::NoTransport => write!(f, "it has neither a command nor an address"),
+            SkipReason::TwoTransports => write!(f, "it has both a command and an address"),
+            SkipReason::UnknownType => write!(f, "its `type` cannot be imported"),
+            SkipReason::UnknownAddress => write!(f, "its address is not a web address"),
+            SkipReason::WrongType { key, expected } => write!(f, "`{key}` should be {expected}"),
+        }
+    }
+}
+
+/// What belongs at a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// A string.
+    Text,
+    /// Strings in an array.
+    Texts,
+    /// Strings by name.
+    Table,
+    /// `true` or `false`.
+    Flag,
+    /// A time that is not negative.
+    Time,
+    /// A TCP port.
+    Port,
+    /// The name of an environment variable.
+    Variable,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expected::Text => "a string",
+            Expected::Texts => "an array of strings",
+            Expected::Table => "an object of strings",
+            Expected::Flag => "true or false",
+            Expected::Time => "a time",
+            Expected::Port => "a port",
+            Expected::Variable => "the name of a variable",
+        })
+    }
+}
+
+/// A file does not parse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("cannot read line {line}, column {column}")]
+pub struct ReadError {
+    /// Where, from 1.
+    pub line: usize,
+    /// Where in the line, in characters from 1.
+    pub column: usize,
+    /// What is wrong there.
+    #[source]
+    pub kind: ReadErrorKind,
+}
+
+/// What is wrong with a file's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ReadErrorKind {
+    /// Two values stand side by side.
+    #[error("a comma is missing")]
+    MissingComma,
+    /// Something ends too late, or never.
+    #[error("a string, comment, array or object is not closed")]
+    NotClosed,
+    /// A string holds what JSON does not allow.
+    #[error("a string has an escape that is not JSON")]
+    BadString,
+    /// The value is over but the text is not.
+    #[error("there is more text after the end")]
+    TextAfterEnd,
+    /// It nests without reason.
+    #[error("it is nested too deeply")]
+    TooDeep,
+    /// Any other fault of JSON.
+    #[error("it is not JSON")]
+    NotJson,
+    /// Any fault of TOML.
+    #[error("it is not TOML")]
+    NotToml,
+    /// It is JSON, but not settings.
+    #[error("it is not an object")]
+    NotAnObject,
+}

@@ -1,0 +1,79 @@
+//! The OAuth settings of a server, which every host has under names of its own.
+
+use serde_json::{Map, Value};
+
+use super::draft::{Draft, text, texts, wrong};
+use super::note::{Expected, Note, SkipReason};
+
+/// A key of our `oauth`.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OauthKey {
+    ClientId,
+    ClientSecret,
+    CallbackPort,
+    MetadataUrl,
+    Scopes,
+    Xaa,
+}
+
+impl Draft<'_> {
+    /// An object of OAuth settings, by the names the peer has for them.
+    pub(super) fn copy_oauth(
+        &mut self,
+        key: &str,
+        names: &[(&str, OauthKey)],
+    ) -> Result<(), SkipReason> {
+        let Some(table) = self.take_table(key)? else {
+            return Ok(());
+        };
+        let mut oauth = Map::new();
+        for (name, value) in table {
+            let path = format!("{key}.{name}");
+            match names.iter().find(|(known, _)| *known == name) {
+                _ if value.is_null() => {}
+                Some((_, setting)) => {
+                    let value = self.oauth_value(&path, *setting, value)?;
+                    oauth.insert(setting.name().to_owned(), value);
+                }
+                None => self.note(Note::LeftOut { key: path }),
+            }
+        }
+        if !oauth.is_empty() {
+            self.put("oauth", oauth);
+        }
+        Ok(())
+    }
+
+    fn oauth_value(
+        &mut self,
+        path: &str,
+        setting: OauthKey,
+        value: Value,
+    ) -> Result<Value, SkipReason> {
+        Ok(match setting {
+            OauthKey::ClientId | OauthKey::ClientSecret | OauthKey::MetadataUrl => {
+                self.translate(path, &text(path, value)?).into()
+            }
+            OauthKey::Scopes if value.is_array() => texts(path, value)?.join(" ").into(),
+            OauthKey::Scopes => text(path, value)?.into(),
+            OauthKey::CallbackPort => {
+                let port = value.as_u64().filter(|port| (1..=65_535).contains(port));
+                port.ok_or_else(|| wrong(path, Expected::Port))?.into()
+            }
+            OauthKey::Xaa => value.as_bool().ok_or_else(|| wrong(path, Expected::Flag))?.into(),
+        })
+    }
+}
+
+impl OauthKey {
+    fn name(self) -> &'static str {
+        match self {
+            OauthKey::ClientId => "clientId",
+            OauthKey::ClientSecret => "clientSecret",
+            OauthKey::CallbackPort => "callbackPort",
+            OauthKey::MetadataUrl => "authServerMetadataUrl",
+            OauthKey::Scopes => "scopes",
+            OauthKey::Xaa => "xaa",
+        }
+    }
+}

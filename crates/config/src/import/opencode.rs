@@ -1,0 +1,197 @@
+//! opencode's `opencode.json`, a person's and a project's, of its first and its second version.
+
+use serde_json::{Map, Value};
+
+use super::draft::{Converted, Draft, Switch, Unit, millis, wrong};
+use super::note::{Expected, Note, SkipReason};
+use super::oauth::OauthKey;
+use super::spelling::Spelling;
+use super::{Found, PeerFile};
+
+/// The second version writes the same with underscores.
+const OAUTH: [(&str, OauthKey); 6] = [
+    ("clientId", OauthKey::ClientId),
+    ("clientSecret", OauthKey::ClientSecret),
+    ("scope", OauthKey::Scopes),
+    ("client_id", OauthKey::ClientId),
+    ("client_secret", OauthKey::ClientSecret),
+    ("callback_port", OauthKey::CallbackPort),
+];
+
+/// The servers of a file.
+pub(super) fn read(mut root: Map<String, Value>, file: &PeerFile) -> Found {
+    let mut found = Found::default();
+    let folder = file.path.parent().unwrap_or(&file.path).to_owned();
+    let spelling = Spelling::Substitution { folder };
+    let (section, servers) = servers_of(root.shift_remove("mcp"), &mut found.notes);
+    found.add(section, servers, file.reach.into(), |_, server| server_from(server, &spelling));
+    found
+}
+
+/// The first version has servers right under `mcp`, the second under `mcp.servers`, with settings
+/// for all of them beside it.
+fn servers_of(mcp: Option<Value>, notes: &mut Vec<Note>) -> (&'static str, Option<Value>) {
+    let is_second = mcp
+        .as_ref()
+        .and_then(|mcp| mcp.get("servers"))
+        .is_some_and(|servers| servers.get("type").is_none_or(Value::is_object));
+    match mcp {
+        Some(Value::Object(mut mcp)) if is_second => {
+            let servers = mcp.shift_remove("servers");
+            notes.extend(
+                mcp.into_iter().map(|(key, _)| Note::LeftOut { key: format!("mcp.{key}") }),
+            );
+            ("mcp.servers", servers)
+        }
+        mcp => ("mcp", mcp),
+    }
+}
+
+fn server_from(server: Value, spelling: &Spelling) -> Result<Converted, SkipReason> {
+    let mut draft = Draft::new(server, spelling)?;
+    match draft.take_text("type")?.as_deref() {
+        Some("local") => copy_process(&mut draft)?,
+        Some("remote") => copy_remote(&mut draft)?,
+        Some(_) => return Err(SkipReason::UnknownType),
+        None if draft.has("command") => copy_process(&mut draft)?,
+        None if draft.has("url") => copy_remote(&mut draft)?,
+        // Such an entry only turns a server of an organisation on or off.
+        None => return Err(SkipReason::NoTransport),
+    }
+    copy_timeout(&mut draft)?;
+    draft.copy_switch("enabled", Switch::TurnsOn)?;
+    draft.copy_switch("disabled", Switch::TurnsOff)?;
+    Ok(draft.finish())
+}
+
+/// The command is one array with its arguments.
+fn copy_process(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    let words = draft.take_texts("command")?.unwrap_or_default();
+    let words = draft.translate_each("command", &words);
+    let Some((command, arguments)) = words.split_first() else {
+        return Err(SkipReason::NoTransport);
+    };
+    draft.put("type", "stdio");
+    draft.put("command", command.as_str());
+    draft.put("args", arguments);
+    draft.copy_table("environment", "env")?;
+    draft.copy_text("cwd")
+}
+
+fn copy_remote(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    let transport = draft.assume_transport();
+    draft.copy_remote(transport, "url")?;
+    if draft.given("oauth") == Some(&Value::Bool(false)) {
+        // Turns the search for a login off, which we have no word for.
+        draft.take("oauth");
+        draft.note(Note::LeftOut { key: "oauth".to_owned() });
+    }
+    draft.copy_oauth("oauth", &OAUTH)
+}
+
+/// The second version tells the start from the requests after it.
+fn copy_timeout(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+    match draft.take("timeout") {
+        None => {}
+        Some(Value::Object(times)) => {
+            for (name, time) in times {
+                let key = format!("timeout.{name}");
+                if name == "request" {
+                    draft.put("timeout", millis(&key, &time, Unit::Milliseconds)?);
+                } else {
+                    draft.note(Note::LeftOut { key });
+                }
+            }
+        }
+        Some(time @ Value::Number(_)) => {
+            draft.put("timeout", millis("timeout", &time, Unit::Milliseconds)?);
+        }
+        Some(Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_)) => {
+            return Err(wrong("timeout", Expected::Time));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::outcome;
+    use super::super::{Peer, Reach};
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(outcome(Peer::Opencode, Reach::User, text), expected);
+    }
+
+    #[test]
+    fn the_first_version_is_read() {
+        check(
+            r#"{
+  "$schema": "https://opencode.ai/config.json",
+  "mcp": {
+    // a process
+    "local": {
+      "type": "local", "command": ["bun", "x", "server", "$HOME"], "enabled": false, "timeout": 5000,
+      "environment": { "KEY": "{env:API_KEY}", "CERT": "{file:./cert.pem}", "JSON": "{\"a\": 1}" },
+    },
+    "remote": {
+      "type": "remote", "url": "https://{env:HOST}/mcp", "enabled": true,
+      "headers": { "Authorization": "Bearer {file:~/.token}" },
+      "oauth": { "clientId": "{env:ID}", "clientSecret": "{env:SECRET}", "scope": "a b", "redirectUri": "http://x" },
+    },
+    "open": { "type": "remote", "url": "https://o.example.com/sse", "oauth": false },
+    "override": { "enabled": true },
+    "empty": { "type": "local", "command": [] },
+    "strange": { "type": "stdio", "command": ["x"] },
+    "shell": { "type": "local", "command": "npx x" },
+  },
+}"#,
+            r#"local (User) {"type":"stdio","command":"bun","args":["x","server","$$HOME"],"env":{"KEY":"${API_KEY}","CERT":"${file:/home/ada/.xdg/opencode/cert.pem}","JSON":"{\"a\": 1}"},"timeout":5000,"disabled":true}
+  `command[3]`: `$` became `$$` so that it keeps meaning a dollar
+  `API_KEY` must be set
+  `environment.CERT` is read from `/home/ada/.xdg/opencode/cert.pem`
+remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${file:~/.token}"},"oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":"a b"}}
+  `HOST` must be set
+  `headers.Authorization` is read from `~/.token`
+  `ID` must be set
+  `SECRET` must be set
+  `oauth.redirectUri` has no counterpart and was left out
+open (User) {"type":"sse","url":"https://o.example.com/sse"}
+  no transport is written: taken as `sse`
+  `oauth` has no counterpart and was left out
+`override` was skipped: it has neither a command nor an address
+`empty` was skipped: it has neither a command nor an address
+`strange` was skipped: its `type` cannot be imported
+`shell` was skipped: `command` should be an array of strings
+"#,
+        );
+    }
+
+    #[test]
+    fn the_second_version_is_read() {
+        check(
+            r#"{"mcp": {"timeout": 9, "servers": {
+  "type": {"type": "local", "command": ["x"], "cwd": ".", "disabled": true, "timeout": {"startup": 1, "request": 2}},
+  "b": {"type": "remote", "url": "https://b", "oauth": {"client_id": "i", "client_secret": "s", "callback_port": 99}},
+  "c": {"type": "remote", "url": "https://c", "timeout": "soon"}
+}}}"#,
+            r#"type (User) {"type":"stdio","command":"x","args":[],"cwd":".","timeout":2,"disabled":true}
+  `timeout.startup` has no counterpart and was left out
+b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret":"s","callbackPort":99}}
+`mcp.timeout` has no counterpart and was left out
+`c` was skipped: `timeout` should be a time
+"#,
+        );
+    }
+
+    #[test]
+    fn a_server_may_be_called_servers() {
+        check(
+            r#"{"mcp": {"servers": {"type": "local", "command": ["x"]}, "a": {"type": "local", "command": ["y"]}}}"#,
+            r#"servers (User) {"type":"stdio","command":"x","args":[]}
+a (User) {"type":"stdio","command":"y","args":[]}
+"#,
+        );
+        check(r#"{"mcp": 1}"#, "`mcp` has another shape and was not read\n");
+    }
+}

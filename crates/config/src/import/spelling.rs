@@ -1,0 +1,346 @@
+//! Translates the variables of each host into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+//! Nothing is expanded here, and a text that is no variable over there must be none here: a dollar
+//! that the host leaves alone is doubled, or an imported `${cmd:…}` would run.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::editor::Editor;
+
+/// Defaults that hold variables may nest this deep; our own limit is higher.
+const DEEPEST_DEFAULT: usize = 8;
+
+/// How a host writes variables.
+#[derive(Debug)]
+pub(super) enum Spelling {
+    /// Not at all.
+    None,
+    /// `${NAME}` and `${NAME:-default}`.
+    Braces,
+    /// The same, and `$NAME`.
+    Shell,
+    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and the like.
+    Editor(Editor),
+    /// `{env:NAME}` and `{file:path}`.
+    Substitution {
+        /// The folder that relative paths start from.
+        folder: PathBuf,
+    },
+}
+
+/// A text in our spelling.
+#[derive(Debug, Default)]
+pub(super) struct Translated {
+    /// The text.
+    pub text: String,
+    /// What happened to it.
+    pub remarks: Vec<Remark>,
+}
+
+/// What happened to a text. Holds references and their names, nothing else of the text.
+#[derive(Debug)]
+pub(super) enum Remark {
+    /// A variable has to be set.
+    Needs(String),
+    /// An input became a variable.
+    Asks {
+        /// The input.
+        input: String,
+        /// The variable.
+        variable: String,
+    },
+    /// A reference became something else.
+    Rewrote {
+        /// The reference.
+        from: String,
+        /// What it became.
+        to: String,
+    },
+    /// A file is named.
+    Reads(String),
+    /// A dollar was doubled.
+    Doubled,
+    /// A reference is unknown and became plain text.
+    Unknown,
+}
+
+impl Spelling {
+    /// Writes a text of the host in our spelling.
+    pub(super) fn translate(&self, text: &str) -> Translated {
+        self.translate_at(text, 0)
+    }
+
+    fn translate_at(&self, text: &str, depth: usize) -> Translated {
+        let closings = closing_braces(text);
+        let mut out = Translated::default();
+        let mut at = 0;
+        while let Some(distance) = text[at..].find(self.openings()) {
+            let start = at + distance;
+            out.text.push_str(&text[at..start]);
+            let opening = Opening::at(text, start, &closings);
+            let written = match self.reference(&opening, depth) {
+                Reference::Known { written, text, remarks } => {
+                    out.text.push_str(&text);
+                    out.remarks.extend(remarks);
+                    written
+                }
+                Reference::Unknown { written } => {
+                    out.text.push_str(&written.replace('$', "$$"));
+                    out.remarks.push(Remark::Unknown);
+                    written
+                }
+                Reference::No if opening.rest.starts_with('$') => {
+                    out.text.push_str("$$");
+                    out.remarks.push(Remark::Doubled);
+                    "$"
+                }
+                Reference::No => {
+                    out.text.push('{');
+                    "{"
+                }
+            };
+            at = start + written.len();
+        }
+        out.text.push_str(&text[at..]);
+        out
+    }
+
+    /// The characters that may begin a reference.
+    fn openings(&self) -> &'static [char] {
+        match self {
+            Spelling::None | Spelling::Braces | Spelling::Shell | Spelling::Editor(_) => &['$'],
+            Spelling::Substitution { .. } => &['$', '{'],
+        }
+    }
+
+    /// What stands there.
+    fn reference<'t>(&self, opening: &Opening<'t>, depth: usize) -> Reference<'t> {
+        let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
+        match (self, braced) {
+            (Spelling::None, _) => Reference::No,
+            (Spelling::Shell, None) => bare(opening.rest),
+            (Spelling::Braces | Spelling::Shell, Some(Braced { written, inside })) => {
+                Reference::of(written, self.with_default(inside, depth))
+            }
+            (Spelling::Editor(editor), Some(Braced { written, inside })) => {
+                Reference::of(written, editor.value(inside))
+            }
+            (Spelling::Braces | Spelling::Editor(_), None) => Reference::No,
+            (Spelling::Substitution { folder }, None) => substitution(folder, opening),
+            (Spelling::Substitution { .. }, Some(_)) => Reference::No,
+        }
+    }
+
+    fn with_default(&self, inside: &str, depth: usize) -> Option<Known> {
+        let Some((name, default)) = inside.split_once(":-") else {
+            return variable(inside);
+        };
+        if !is_name(name) || depth == DEEPEST_DEFAULT {
+            return None;
+        }
+        let default = self.translate_at(default, depth + 1);
+        Some(Known { text: format!("${{{name}:-{}}}", default.text), remarks: default.remarks })
+    }
+}
+
+/// A place in a text where a reference may begin.
+struct Opening<'t> {
+    rest: &'t str,
+    braced: Option<Braced<'t>>,
+}
+
+/// A `${…}` or `{…}`.
+#[derive(Clone, Copy)]
+struct Braced<'t> {
+    written: &'t str,
+    inside: &'t str,
+}
+
+impl<'t> Opening<'t> {
+    fn at(text: &'t str, start: usize, closings: &HashMap<usize, usize>) -> Opening<'t> {
+        let rest = &text[start..];
+        let brace = if rest.starts_with('$') { start + 1 } else { start };
+        let braced = closings.get(&brace).map(|close| Braced {
+            written: &text[start..=*close],
+            inside: &text[brace + 1..*close],
+        });
+        Opening { rest, braced }
+    }
+}
+
+enum Reference<'t> {
+    /// Not a reference.
+    No,
+    /// One that we cannot translate.
+    Unknown { written: &'t str },
+    /// One that we can.
+    Known { written: &'t str, text: String, remarks: Vec<Remark> },
+}
+
+/// A reference of a host, translated.
+pub(super) struct Known {
+    pub text: String,
+    pub remarks: Vec<Remark>,
+}
+
+impl<'t> Reference<'t> {
+    fn of(written: &'t str, known: Option<Known>) -> Reference<'t> {
+        match known {
+            Some(Known { text, remarks }) => Reference::Known { written, text, remarks },
+            None => Reference::Unknown { written },
+        }
+    }
+}
+
+/// Is it the name of a variable, as we read them?
+pub(super) fn is_name(text: &str) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.is_empty()
+        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// A reference to a variable, if that is a name.
+pub(super) fn variable(name: &str) -> Option<Known> {
+    is_name(name).then(|| Known {
+        text: format!("${{{name}}}"),
+        remarks: vec![Remark::Needs(name.to_owned())],
+    })
+}
+
+/// `{env:NAME}` or `{file:path}`.
+fn substitution<'t>(folder: &Path, opening: &Opening<'t>) -> Reference<'t> {
+    let Some(Braced { written, inside }) = opening.braced else {
+        return Reference::No;
+    };
+    match inside.split_once(':') {
+        Some(("env", name)) => Reference::of(written, variable(name)),
+        Some(("file", path)) => Reference::of(written, file(folder, path)),
+        Some(_) | None => Reference::No,
+    }
+}
+
+fn file(folder: &Path, path: &str) -> Option<Known> {
+    let path = if path.starts_with('~') || Path::new(path).is_absolute() {
+        path.to_owned()
+    } else {
+        folder.join(path.strip_prefix("./").unwrap_or(path)).display().to_string()
+    };
+    // A brace would end our reference early.
+    (!path.contains(['{', '}']))
+        .then(|| Known { text: format!("${{file:{path}}}"), remarks: vec![Remark::Reads(path)] })
+}
+
+/// A `$NAME`. A dollar in a password looks like one too, so only what was clearly meant as a
+/// variable is called by its name.
+fn bare(text: &str) -> Reference<'_> {
+    let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);
+    let (written, name) = (&text[..end], &text[1..end]);
+    if !is_name(name) {
+        return Reference::No;
+    }
+    let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
+    let remarks = if meant { vec![Remark::Needs(name.to_owned())] } else { Vec::new() };
+    Reference::Known { written, text: written.to_owned(), remarks }
+}
+
+/// Where each `{` is closed, found in one pass; braces inside must balance.
+fn closing_braces(text: &str) -> HashMap<usize, usize> {
+    let mut open = Vec::new();
+    let mut closings = HashMap::new();
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open.push(index),
+            b'}' => closings.extend(open.pop().map(|start| (start, index))),
+            _ => {}
+        }
+    }
+    closings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::editor::Workspace;
+    use super::*;
+
+    fn editor() -> Spelling {
+        Spelling::Editor(Editor { workspace: Workspace::Open, inputs: Vec::new() })
+    }
+
+    fn substitution() -> Spelling {
+        Spelling::Substitution { folder: PathBuf::from("/home/ada/.config/opencode") }
+    }
+
+    #[track_caller]
+    fn check(spelling: &Spelling, text: &str, expected: &str, remarks: &str) {
+        let translated = spelling.translate(text);
+        assert_eq!(translated.text, expected);
+        assert_eq!(format!("{:?}", translated.remarks), remarks);
+    }
+
+    #[test]
+    fn a_host_without_variables_keeps_its_dollars() {
+        check(
+            &Spelling::None,
+            "pa$$ ${HOME} $1",
+            "pa$$$$ $${HOME} $$1",
+            "[Doubled, Doubled, Doubled, Doubled]",
+        );
+        check(&Spelling::None, "{env:X}", "{env:X}", "[]");
+    }
+
+    #[test]
+    fn braces_pass_and_bare_names_do_not() {
+        check(&Spelling::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
+        check(&Spelling::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
+        check(&Spelling::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
+        check(&Spelling::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
+        check(&Spelling::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
+    }
+
+    #[test]
+    fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
+        for spelling in [Spelling::Braces, Spelling::Shell, editor()] {
+            check(&spelling, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
+            check(&spelling, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
+            check(&spelling, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
+        }
+        check(&Spelling::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
+        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");
+        check(&Spelling::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
+        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[Unknown]");
+        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[Unknown]");
+    }
+
+    #[test]
+    fn a_shell_like_host_passes_bare_names_too() {
+        check(&Spelling::Shell, "Bearer $API_TOKEN", "Bearer $API_TOKEN", "[Needs(\"API_TOKEN\")]");
+        check(&Spelling::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
+        check(&Spelling::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
+        check(&Spelling::Shell, "pa$word", "pa$word", "[]");
+    }
+
+    #[test]
+    fn substitutions_become_variables_and_files() {
+        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[Needs(\"T\")]");
+        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[Reads(\"/run/t\")]");
+        check(&substitution(), "{file:~/t}", "${file:~/t}", "[Reads(\"~/t\")]");
+        check(
+            &substitution(),
+            "{file:./t}",
+            "${file:/home/ada/.config/opencode/t}",
+            "[Reads(\"/home/ada/.config/opencode/t\")]",
+        );
+        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[Doubled]");
+    }
+
+    #[test]
+    fn a_tower_of_defaults_neither_crashes_nor_hangs_nor_becomes_a_variable() {
+        let open = "${A:-".repeat(50_000);
+        for tower in [open.clone() + &"}".repeat(50_000), open] {
+            assert!(Spelling::Braces.translate(&tower).text.contains("$${A:-"));
+        }
+        let open = "{env:".repeat(50_000);
+        assert_eq!(substitution().translate(&open).text, open);
+    }
+}

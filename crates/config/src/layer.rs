@@ -1,0 +1,376 @@
+//! Reads one source's text into a layer: the servers it defines, each whole or with what is wrong with it.
+//! One bad entry never hides the good ones.
+
+use std::sync::Arc;
+
+use crate::decode;
+use crate::document::{Document, Lines, Member, Node, Value, without_mark};
+use crate::entry::{ServerEntry, Transport, TransportKind};
+use crate::name::{NameFault, Reserved, ServerName};
+use crate::problem::{Problem, ProblemKind, Reporter, Subject};
+use crate::scope::Scope;
+use crate::source::{Origin, Source};
+
+/// The servers of one source.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// What was read.
+    pub source: Arc<Source>,
+    /// Its servers, in order.
+    pub definitions: Vec<Definition>,
+    /// What is wrong with the source as a whole.
+    pub problems: Vec<Problem>,
+    /// Variables that exist for this source alone, such as a plugin's folder.
+    pub variables: Vec<(String, String)>,
+}
+
+/// One server as a source defines it.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The name as people see it; a plugin's is already prefixed.
+    pub name: String,
+    /// The same, where it is a name at all.
+    pub checked: Result<ServerName, NameFault>,
+    /// Where it stands.
+    pub origin: Origin,
+    /// The entry, unless something is wrong with it.
+    pub entry: Option<ServerEntry>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+/// How names of a source are to be read.
+#[derive(Debug, Clone, Copy)]
+pub enum Naming<'a> {
+    /// As they stand.
+    Plain,
+    /// With the plugin's name in front.
+    Plugin(&'a str),
+}
+
+/// Where in the text the servers stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Under `mcpServers`.
+    Wrapped,
+    /// Under `mcpServers`, or the whole text is the table of servers.
+    WrappedOrBare,
+}
+
+impl Layer {
+    /// A layer with nothing in it.
+    pub fn empty(source: &Arc<Source>) -> Layer {
+        Layer {
+            source: source.clone(),
+            definitions: Vec::new(),
+            problems: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// A layer whose source could not be read.
+    pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Layer {
+        let problems = vec![Problem::of_source(source, kind)];
+        Layer { problems, ..Layer::empty(source) }
+    }
+
+    /// Reads a file that holds servers and nothing else.
+    pub fn read(source: &Arc<Source>, text: &str, naming: Naming<'_>, shape: Shape) -> Layer {
+        let text = without_mark(text);
+        let lines = Lines::of(text);
+        let mut reporter = Reporter::new(source, &lines);
+        let mut layer = Layer::empty(source);
+        if let Some(members) = top_level(text, &mut reporter) {
+            let bare = shape == Shape::WrappedOrBare && !has(&members, "mcpServers");
+            if bare {
+                layer.definitions = definitions(&members, naming, &mut reporter);
+            } else {
+                layer.definitions = servers_under(&members, naming, &mut reporter);
+                report_foreign(&members, &["mcpServers", "$schema"], &mut reporter);
+            }
+        }
+        layer.problems = reporter.problems;
+        layer
+    }
+}
+
+/// The members of the text's top-level object; reports what keeps it from being one.
+pub(crate) fn top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
+    let root = match Document::parse(text) {
+        Ok(document) => document.root?,
+        Err(fault) => {
+            reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
+            return None;
+        }
+    };
+    match root.value {
+        Value::Object(members) => Some(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+            let kind = ProblemKind::WrongType { expected: "an object", found: root.kind() };
+            reporter.report(root.span, Subject::default(), kind);
+            None
+        }
+    }
+}
+
+/// Reads the servers under `mcpServers`, where that key is there.
+pub(crate) fn servers_under(
+    members: &[Member],
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Vec<Definition> {
+    let Some(member) = find(members, "mcpServers") else { return Vec::new() };
+    match &member.node.value {
+        Value::Object(servers) => definitions(servers, naming, reporter),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+            let found = member.node.kind();
+            let kind = ProblemKind::WrongType { expected: "an object of servers", found };
+            let subject = Subject { server: None, key: "mcpServers" };
+            reporter.report(member.node.span, subject, kind);
+            Vec::new()
+        }
+    }
+}
+
+/// Warns of keys that nobody knows, and says whose they probably are.
+pub(crate) fn report_foreign(
+    members: &[Member],
+    known: &[&'static str],
+    reporter: &mut Reporter<'_>,
+) {
+    let wrapped = has(members, "mcpServers");
+    for member in members.iter().filter(|it| !known.contains(&it.key.as_str())) {
+        let kind = match member.key.as_str() {
+            "servers" if !wrapped => ProblemKind::ForeignShape {
+                key: "servers",
+                whose: "that is the shape of VS Code: run `swb import vscode`",
+            },
+            "mcp" if !wrapped => ProblemKind::ForeignShape {
+                key: "mcp",
+                whose: "that is the shape of opencode: run `swb import opencode`",
+            },
+            other => {
+                ProblemKind::UnknownKey { nearest: decode::nearest(other, known.iter().copied()) }
+            }
+        };
+        reporter.report(member.key_span, Subject { server: None, key: &member.key }, kind);
+    }
+}
+
+pub(crate) fn find<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
+    members.iter().rev().find(|member| member.key == key)
+}
+
+fn has(members: &[Member], key: &str) -> bool {
+    find(members, key).is_some()
+}
+
+fn definitions(
+    members: &[Member],
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Vec<Definition> {
+    let mut definitions: Vec<Definition> = Vec::with_capacity(members.len());
+    for member in members {
+        let definition = definition(member, naming, reporter);
+        if let Some(earlier) = definitions.iter().position(|it| it.name == definition.name) {
+            definitions.remove(earlier);
+            let subject = Subject { server: Some(&member.key), key: "" };
+            reporter.report(member.key_span, subject, ProblemKind::Doubled);
+        }
+        definitions.push(definition);
+    }
+    definitions
+}
+
+/// Reads one server; its problems go with it, not with the file.
+fn definition(member: &Member, naming: Naming<'_>, reporter: &mut Reporter<'_>) -> Definition {
+    let before = reporter.problems.len();
+    let origin = reporter.origin(member.key_span);
+    let key = member.key.as_str();
+    let mut entry = decode::entry(key, &member.node, reporter);
+    let kind = entry.as_ref().map(|it| it.transport.kind());
+    if let Some(kind) = kind
+        && !may_hold(&origin, kind)
+    {
+        let span = span_of_type(&member.node).unwrap_or(member.key_span);
+        let subject = Subject { server: Some(key), key: "type" };
+        reporter.report(span, subject, ProblemKind::NotFromFiles(kind));
+        entry = None;
+    }
+    let is_sdk = entry.as_ref().is_some_and(|it| matches!(it.transport, Transport::Sdk { .. }));
+    let checked = checked_name(key, naming, origin.scope(), is_sdk);
+    if let Err(fault) = &checked {
+        let subject = Subject { server: Some(key), key: "" };
+        reporter.report(member.key_span, subject, ProblemKind::Name(fault.clone()));
+    }
+    let problems = reporter.problems.split_off(before);
+    let name = match naming {
+        Naming::Plain => key.to_owned(),
+        Naming::Plugin(plugin) => format!("plugin:{plugin}:{key}"),
+    };
+    Definition { name, checked, origin, entry, problems }
+}
+
+fn checked_name(
+    key: &str,
+    naming: Naming<'_>,
+    scope: Scope,
+    is_sdk: bool,
+) -> Result<ServerName, NameFault> {
+    let reserved = if is_sdk { Reserved::Allowed } else { Reserved::Refused };
+    match (naming, scope) {
+        (Naming::Plugin(plugin), _) => ServerName::of_plugin(plugin, key),
+        (Naming::Plain, Scope::Connectors) => ServerName::of_connector(key),
+        (
+            Naming::Plain,
+            Scope::Enterprise
+            | Scope::Dynamic
+            | Scope::Project
+            | Scope::Local
+            | Scope::User
+            | Scope::Managed,
+        ) => ServerName::parse(key, reserved),
+    }
+}
+
+/// Some transports exist only while a program runs, so only the scopes of running programs may hold them.
+fn may_hold(origin: &Origin, kind: TransportKind) -> bool {
+    let scope = origin.scope();
+    match kind {
+        TransportKind::Stdio | TransportKind::Sse | TransportKind::Http | TransportKind::Ws => true,
+        TransportKind::Sdk | TransportKind::SseIde | TransportKind::WsIde => {
+            scope == Scope::Dynamic
+        }
+        TransportKind::ConnectorProxy => scope == Scope::Dynamic || scope == Scope::Connectors,
+    }
+}
+
+fn span_of_type(node: &Node) -> Option<crate::document::Span> {
+    match &node.value {
+        Value::Object(members) => find(members, "type").map(|member| member.node.span),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(scope: Scope, text: &str) -> Layer {
+        Layer::read(&Source::file(scope, ".mcp.json"), text, Naming::Plain, Shape::Wrapped)
+    }
+
+    /// Lists servers with their state and problems, a line each.
+    fn said(layer: &Layer) -> Vec<String> {
+        let problem = |it: &Problem| format!("  {}: {}", it.origin, it.kind);
+        let mut lines: Vec<String> = layer.problems.iter().map(problem).collect();
+        for it in &layer.definitions {
+            let word = if it.entry.is_some() && it.checked.is_ok() { "ok" } else { "bad" };
+            lines.push(format!("{} {word}", it.name));
+            lines.extend(it.problems.iter().map(problem));
+        }
+        lines
+    }
+
+    #[track_caller]
+    fn check(scope: Scope, text: &str, expected: &[&str]) {
+        assert_eq!(said(&layer(scope, text)), expected);
+    }
+
+    #[test]
+    fn a_bad_entry_leaves_the_good_ones_alone() {
+        check(
+            Scope::Project,
+            "{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"b\": {\"command\": 1},\n\"c d\": {\"command\": \"x\"},\n\"e\": {\"command\": \"y\"}}}",
+            &[
+                "a ok",
+                "b bad",
+                "  .mcp.json:3: expected a string, found a number",
+                "c d bad",
+                "  .mcp.json:4: a server's name may hold letters, digits, `-` and `_` only",
+                "e ok",
+            ],
+        );
+    }
+
+    #[test]
+    fn reserved_names_are_refused_even_when_already_configured() {
+        check(
+            Scope::User,
+            r#"{"mcpServers": {"browser": {"command": "x"}, "a__b": {"command": "x"}}}"#,
+            &[
+                "browser bad",
+                "  .mcp.json:1: the name is reserved for a built-in server",
+                "a__b bad",
+                "  .mcp.json:1: `__` in a server's name is reserved: it separates server and tool in tool names",
+            ],
+        );
+        check(
+            Scope::Dynamic,
+            r#"{"mcpServers": {"ide": {"type": "sdk", "name": "ide"}}}"#,
+            &["ide ok"],
+        );
+    }
+
+    #[test]
+    fn servers_of_running_programs_cannot_come_from_files() {
+        check(
+            Scope::Project,
+            r#"{"mcpServers": {"switchboard": {"type": "sdk"}}}"#,
+            &[
+                "switchboard bad",
+                "  .mcp.json:1: servers of type `sdk` are registered by a running program, not kept in files",
+                "  .mcp.json:1: the name is reserved for a built-in server",
+            ],
+        );
+    }
+
+    #[test]
+    fn broken_texts_are_one_problem_each() {
+        check(
+            Scope::User,
+            "{\n  \"mcpServers\": {,}\n}",
+            &["  .mcp.json:2: not valid JSON: unexpected token in object"],
+        );
+        check(Scope::User, "[]", &["  .mcp.json:1: expected an object, found an array"]);
+        check(
+            Scope::User,
+            "{\"mcpServers\": []}",
+            &["  .mcp.json:1: expected an object of servers, found an array"],
+        );
+        check(Scope::User, "", &[]);
+        check(Scope::User, "\u{feff}{}", &[]);
+    }
+
+    #[test]
+    fn the_shape_of_another_host_is_recognised() {
+        let layer = layer(Scope::Project, r#"{"servers": {"a": {"command": "x"}}}"#);
+        assert_eq!(
+            layer.problems[0].hint().as_deref(),
+            Some("that is the shape of VS Code: run `swb import vscode`")
+        );
+    }
+
+    #[test]
+    fn of_a_doubled_name_the_last_counts_and_it_is_said() {
+        let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"},\n\"a\": {\"command\": \"2\"}}}";
+        check(
+            Scope::User,
+            text,
+            &["  .mcp.json:2: stands here twice; the last one counts", "a ok"],
+        );
+        let layer = layer(Scope::User, text);
+        let entry = layer.definitions[0].entry.as_ref().expect("it is whole");
+        assert_eq!(entry.texts()[0].written(), "2");
+    }
+
+    #[test]
+    fn a_plugins_file_may_be_the_bare_table() {
+        for text in [r#"{"db": {"command": "x"}}"#, r#"{"mcpServers": {"db": {"command": "x"}}}"#] {
+            let source = Source::file(Scope::Managed, ".mcp.json");
+            let layer = Layer::read(&source, text, Naming::Plugin("tools"), Shape::WrappedOrBare);
+            assert_eq!(said(&layer), ["plugin:tools:db ok"]);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Server names: what may be one, and which are kept for servers of our own.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Names of servers that run inside Switchboard; nobody else may use them.
+pub const RESERVED: [&str; 4] = ["browser", "computer", "ide", "switchboard"];
+
+/// The name of a server, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerName(String);
+
+/// Whether a reserved name is fine, as it is for servers of an embedding program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// The entry is of type `sdk`.
+    Allowed,
+    /// Anything else.
+    Refused,
+}
+
+/// Why a text is not a server name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameFault {
+    /// Nothing there.
+    #[error("a server's name cannot be empty")]
+    Empty,
+    /// A character outside letters, digits, `-` and `_`.
+    #[error("a server's name may hold letters, digits, `-` and `_` only")]
+    Character(char),
+    /// `__` separates server and tool in tool names.
+    #[error("`__` in a server's name is reserved: it separates server and tool in tool names")]
+    Separator,
+    /// One of [`RESERVED`].
+    #[error("the name is reserved for a built-in server")]
+    Reserved,
+}
+
+impl ServerName {
+    /// Checks the name of a server that a person configured.
+    pub fn parse(text: &str, reserved: Reserved) -> Result<ServerName, NameFault> {
+        plain(text)?;
+        if reserved == Reserved::Refused && RESERVED.contains(&text) {
+            return Err(NameFault::Reserved);
+        }
+        Ok(ServerName(text.to_owned()))
+    }
+
+    /// The name of a plugin's server: `plugin:<plugin>:<server>`, which no manual name can equal.
+    pub fn of_plugin(plugin: &str, server: &str) -> Result<ServerName, NameFault> {
+        plain(plugin)?;
+        plain(server)?;
+        Ok(ServerName(format!("plugin:{plugin}:{server}")))
+    }
+
+    /// The name of an account's connector, which may hold spaces and dots but nothing that a terminal would act on.
+    pub fn of_connector(text: &str) -> Result<ServerName, NameFault> {
+        if text.trim().is_empty() {
+            return Err(NameFault::Empty);
+        }
+        if let Some(bad) = text.chars().find(|c| c.is_control() || *c == ':') {
+            return Err(NameFault::Character(bad));
+        }
+        if text.contains("__") {
+            return Err(NameFault::Separator);
+        }
+        Ok(ServerName(text.to_owned()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A manual name close to `text`, for people to use instead.
+    pub fn suggestion(text: &str) -> Option<ServerName> {
+        let mut name = String::new();
+        for c in text.chars() {
+            let c = if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+            let doubled = (c == '-' || c == '_') && name.ends_with(['-', '_']);
+            if !doubled {
+                name.push(c);
+            }
+        }
+        let name = name.trim_matches(['-', '_']);
+        ServerName::parse(name, Reserved::Refused).ok()
+    }
+}
+
+fn plain(text: &str) -> Result<(), NameFault> {
+    if text.is_empty() {
+        return Err(NameFault::Empty);
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if let Some(bad) = text.chars().find(|c| !allowed(*c)) {
+        return Err(NameFault::Character(bad));
+    }
+    if text.contains("__") {
+        return Err(NameFault::Separator);
+    }
+    Ok(())
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, NameFault>) {
+        let found = ServerName::parse(text, Reserved::Refused);
+        assert_eq!(found.as_ref().map(ServerName::as_str), expected.as_ref().copied());
+    }
+
+    #[test]
+    fn letters_digits_dash_and_underscore_make_a_name() {
+        check("github", Ok("github"));
+        check("My-server_2", Ok("My-server_2"));
+        check("", Err(NameFault::Empty));
+        check("a.b", Err(NameFault::Character('.')));
+        check("bad name", Err(NameFault::Character(' ')));
+        check("plugin:x:y", Err(NameFault::Character(':')));
+        check("naïve", Err(NameFault::Character('ï')));
+    }
+
+    #[test]
+    fn the_separator_of_tool_names_is_refused() {
+        check("a__b", Err(NameFault::Separator));
+        check("__", Err(NameFault::Separator));
+        check("a_b_c", Ok("a_b_c"));
+    }
+
+    #[test]
+    fn built_in_names_are_refused_except_for_an_embedding_program() {
+        for name in RESERVED {
+            check(name, Err(NameFault::Reserved));
+            assert!(ServerName::parse(name, Reserved::Allowed).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_plugin_name_can_never_equal_a_manual_one() {
+        let name = ServerName::of_plugin("tools", "db").expect("both halves are plain");
+        assert_eq!(name.as_str(), "plugin:tools:db");
+        check(name.as_str(), Err(NameFault::Character(':')));
+        assert_eq!(ServerName::of_plugin("a:b", "c"), Err(NameFault::Character(':')));
+    }
+
+    #[test]
+    fn a_connector_name_may_hold_spaces_but_no_control_characters() {
+        assert!(ServerName::of_connector("claude.ai Linear").is_ok());
+        assert_eq!(ServerName::of_connector("a\u{1b}[2J"), Err(NameFault::Character('\u{1b}')));
+        assert_eq!(ServerName::of_connector("  "), Err(NameFault::Empty));
+    }
+
+    #[test]
+    fn a_bad_name_gets_a_usable_suggestion() {
+        let suggest = |text| ServerName::suggestion(text).map(|name| name.0);
+        assert_eq!(suggest("my server.v2").as_deref(), Some("my-server-v2"));
+        assert_eq!(suggest("a__b").as_deref(), Some("a_b"));
+        assert_eq!(suggest("…"), None);
+        assert_eq!(suggest("browser"), None);
+    }
+}

@@ -1,0 +1,485 @@
+//! Which servers may run: allow and deny lists of administrators and of the person, decided by a pure function.
+//! Denial always wins; every verdict knows the line that made it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::entry::ServerSpec;
+use crate::signature;
+use crate::source::{Origin, Source};
+use crate::template::{Environment, Template};
+use crate::url_pattern::{Reading, UrlPattern};
+
+/// What an entry of a list matches on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Matcher {
+    /// The server's exact name.
+    Name(String),
+    /// The exact command and arguments.
+    Command(Vec<Template>),
+    /// A URL pattern.
+    Url(UrlPattern),
+    /// The entry could not be understood, and matches nothing.
+    Broken,
+}
+
+/// One entry of a list, with the line it stands on.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// What it matches.
+    pub matcher: Matcher,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// An allow list of one file.
+#[derive(Debug, Clone)]
+pub struct AllowList {
+    /// Its entries; an empty list allows nothing.
+    pub rules: Vec<Rule>,
+    /// Where the list stands.
+    pub origin: Origin,
+    /// Whose list it is.
+    pub authority: Authority,
+}
+
+/// Whose word a list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// Managed settings.
+    Administrator,
+    /// User and local settings.
+    Person,
+}
+
+/// Everything that may refuse a server.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Allow lists, a file each.
+    pub allow: Vec<AllowList>,
+    /// Deny entries of every file.
+    pub deny: Vec<Rule>,
+    /// `allowManagedMcpServersOnly`, and where it was said.
+    pub managed_only: Option<Origin>,
+    /// A managed settings file that cannot be read: everything is refused until it can.
+    pub unreadable: Option<Arc<Source>>,
+}
+
+/// What the policy says of a server.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// It may run. `by` is the allow entry, where there is an allow list.
+    Allowed {
+        /// The entry that matched.
+        by: Option<Rule>,
+    },
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// Why a server may not run.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// A deny entry matches.
+    Denied(Rule),
+    /// There are allow lists, and no entry of the sort that counts matches.
+    NotAllowed {
+        /// The lists that were looked through.
+        lists: Vec<Origin>,
+        /// What kind of entry would have to match.
+        needed: Needed,
+    },
+    /// An allow list is empty.
+    EmptyList(Origin),
+    /// Managed settings cannot be read, so nothing may run.
+    Unreadable(Arc<Source>),
+}
+
+/// The kind of allow entry that a server needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// Any kind.
+    Any,
+    /// A `serverCommand`, because the lists hold one.
+    Command,
+    /// A `serverUrl`, because the lists hold one.
+    Url,
+}
+
+impl Policy {
+    /// This policy and another one's lists together.
+    pub fn and(mut self, other: Policy) -> Policy {
+        self.allow.extend(other.allow);
+        self.deny.extend(other.deny);
+        self.managed_only = self.managed_only.or(other.managed_only);
+        self.unreadable = self.unreadable.or(other.unreadable);
+        self
+    }
+
+    /// Decides. Variables in commands on either side are put in before they are compared.
+    pub fn verdict(&self, spec: &ServerSpec, environment: &Environment) -> Verdict {
+        if let Some(source) = &self.unreadable {
+            return Verdict::Refused(Refusal::Unreadable(source.clone()));
+        }
+        let server = Subject::of(spec, environment);
+        if let Some(rule) = self.deny.iter().find(|rule| server.is_denied_by(&rule.matcher)) {
+            return Verdict::Refused(Refusal::Denied(rule.clone()));
+        }
+        self.allowance(&server)
+    }
+
+    fn allowance(&self, server: &Subject<'_>) -> Verdict {
+        let lists = self.lists_that_count();
+        if lists.is_empty() {
+            return Verdict::Allowed { by: None };
+        }
+        if let Some(empty) = lists.iter().find(|list| list.rules.is_empty()) {
+            return Verdict::Refused(Refusal::EmptyList(empty.origin.clone()));
+        }
+        let rules = || lists.iter().flat_map(|list| &list.rules);
+        let needed = server.needs(rules());
+        match rules().find(|rule| server.is_allowed_by(&rule.matcher, needed)) {
+            Some(rule) => Verdict::Allowed { by: Some(rule.clone()) },
+            None => {
+                let lists = lists.iter().map(|list| list.origin.clone()).collect();
+                Verdict::Refused(Refusal::NotAllowed { lists, needed })
+            }
+        }
+    }
+
+    /// With `allowManagedMcpServersOnly` the person's lists do not count, unless there is no managed one.
+    fn lists_that_count(&self) -> Vec<&AllowList> {
+        let managed = |list: &&AllowList| list.authority == Authority::Administrator;
+        if self.managed_only.is_some() && self.allow.iter().any(|list| managed(&list)) {
+            return self.allow.iter().filter(managed).collect();
+        }
+        self.allow.iter().collect()
+    }
+}
+
+struct Subject<'a> {
+    name: &'a str,
+    argv: Option<Vec<String>>,
+    url: Option<Url>,
+    has_url: bool,
+    environment: &'a Environment,
+}
+
+impl<'a> Subject<'a> {
+    fn of(spec: &'a ServerSpec, environment: &'a Environment) -> Subject<'a> {
+        let url = spec.transport.url();
+        Subject {
+            name: spec.name.as_str(),
+            argv: signature::argv(&spec.transport),
+            url: url.and_then(|text| Url::parse(&text.with_references()).ok()),
+            has_url: url.is_some(),
+            environment,
+        }
+    }
+
+    fn needs<'r>(&self, mut rules: impl Iterator<Item = &'r Rule>) -> Needed {
+        let is_program = self.argv.is_some();
+        let decisive = rules.find_map(|rule| match rule.matcher {
+            Matcher::Command(_) if is_program => Some(Needed::Command),
+            Matcher::Url(_) if self.has_url => Some(Needed::Url),
+            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Broken => None,
+        });
+        decisive.unwrap_or(Needed::Any)
+    }
+
+    fn is_allowed_by(&self, matcher: &Matcher, needed: Needed) -> bool {
+        match (matcher, needed) {
+            (Matcher::Name(name), Needed::Any) => name == self.name,
+            (Matcher::Command(argv), Needed::Any | Needed::Command) => self.runs(argv),
+            (Matcher::Url(pattern), Needed::Any | Needed::Url) => {
+                self.url.as_ref().is_some_and(|url| pattern.matches(url, Reading::Strict))
+            }
+            (Matcher::Name(_), Needed::Command | Needed::Url)
+            | (Matcher::Command(_), Needed::Url)
+            | (Matcher::Url(_), Needed::Command)
+            | (Matcher::Broken, _) => false,
+        }
+    }
+
+    /// A proxied connector is denied by its own address and by the vendor's inside it.
+    fn is_denied_by(&self, matcher: &Matcher) -> bool {
+        match matcher {
+            Matcher::Name(name) => name == self.name,
+            Matcher::Command(argv) => self.runs(argv),
+            Matcher::Url(pattern) => self.url.as_ref().is_some_and(|url| {
+                pattern.matches(url, Reading::Broad)
+                    || signature::unwrapped(url)
+                        .is_some_and(|inner| pattern.matches(&inner, Reading::Broad))
+            }),
+            Matcher::Broken => false,
+        }
+    }
+
+    fn runs(&self, argv: &[Template]) -> bool {
+        let expand =
+            |part: &Template| part.expand(self.environment, &mut BTreeSet::new()).with_references();
+        self.argv.as_ref().is_some_and(|own| {
+            own.len() == argv.len() && own.iter().zip(argv).all(|(own, part)| *own == expand(part))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layer::{Layer, Naming, Shape};
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+
+    fn spec(name: &str, entry: &str) -> ServerSpec {
+        let text = format!(r#"{{"mcpServers": {{"{name}": {entry}}}}}"#);
+        let source = Source::file(Scope::Dynamic, "f");
+        let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+        let definition = layer.definitions.into_iter().next().expect("one server");
+        let name = definition.checked.expect("a good name");
+        let entry = definition.entry.expect("a good entry");
+        entry.expand(name, &environment(), &mut BTreeSet::new())
+    }
+
+    fn environment() -> Environment {
+        [("HOME".to_owned(), "/h".to_owned())].into_iter().collect()
+    }
+
+    /// Merges managed and user settings the way the host does.
+    fn policy(managed: &str, user: &str) -> Policy {
+        let managed = Settings::read(
+            &Source::file(Scope::Enterprise, "managed"),
+            managed,
+            Authority::Administrator,
+        );
+        let user = Settings::read(&Source::file(Scope::User, "user"), user, Authority::Person);
+        managed.policy.and(user.policy)
+    }
+
+    #[track_caller]
+    fn check(managed: &str, user: &str, (name, entry): (&str, &str), expected: &str) {
+        let verdict = policy(managed, user).verdict(&spec(name, entry), &environment());
+        let found = match verdict {
+            Verdict::Allowed { by: None } => "allowed".to_owned(),
+            Verdict::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
+            Verdict::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
+            Verdict::Refused(Refusal::NotAllowed { needed, .. }) => format!("needs {needed:?}"),
+            Verdict::Refused(Refusal::EmptyList(origin)) => format!("empty {origin}"),
+            Verdict::Refused(Refusal::Unreadable(source)) => format!("unreadable {source}"),
+        };
+        assert_eq!(found, expected);
+    }
+
+    const NPX: (&str, &str) = ("fs", r#"{"command": "npx", "args": ["-y", "server-fs", "$HOME"]}"#);
+    const API: (&str, &str) = ("api", r#"{"type": "http", "url": "https://api.example.com/mcp"}"#);
+
+    #[test]
+    fn without_lists_everything_may_run() {
+        check("{}", "{}", NPX, "allowed");
+    }
+
+    #[test]
+    fn deny_wins_over_every_allow() {
+        check(
+            r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#,
+            r#"{"deniedMcpServers": [{"serverName": "fs"}]}"#,
+            NPX,
+            "denied by user:1",
+        );
+    }
+
+    #[test]
+    fn an_empty_allow_list_allows_nothing_even_beside_a_full_one() {
+        check(r#"{"allowedMcpServers": []}"#, "{}", NPX, "empty managed:1");
+        check(
+            r#"{"allowedMcpServers": []}"#,
+            r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#,
+            NPX,
+            "empty managed:1",
+        );
+    }
+
+    #[test]
+    fn names_are_exact() {
+        check(r#"{"allowedMcpServers": [{"serverName": "FS"}]}"#, "{}", NPX, "needs Any");
+        check(r#"{"allowedMcpServers": [{"serverName": "f*"}]}"#, "{}", NPX, "needs Any");
+        check(
+            r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#,
+            "{}",
+            NPX,
+            "allowed by managed:1",
+        );
+    }
+
+    #[test]
+    fn commands_match_on_every_argument_after_expansion() {
+        let exact =
+            r#"{"allowedMcpServers": [{"serverCommand": ["npx", "-y", "server-fs", "${HOME}"]}]}"#;
+        check(exact, "{}", NPX, "allowed by managed:1");
+        for trick in [
+            r#"{"command": "npx", "args": ["-y", "server-fs", "$HOME", "x"]}"#,
+            r#"{"command": "npx", "args": ["-c", "server-fs"]}"#,
+            r#"{"command": "npx", "args": ["-y", "server-fs $HOME"]}"#,
+            r#"{"command": "sh", "args": ["-c", "npx -y server-fs $HOME"]}"#,
+            r#"{"command": "/usr/bin/npx", "args": ["-y", "server-fs", "$HOME"]}"#,
+            r#"{"command": "node", "args": ["-e", "0"]}"#,
+            r#"{"command": "uvx", "args": ["--from", "evil", "server-fs"]}"#,
+            r#"{"command": "docker", "args": ["run", "-v", "/:/", "server-fs"]}"#,
+        ] {
+            check(exact, "{}", ("fs", trick), "needs Command");
+        }
+    }
+
+    #[test]
+    fn with_a_command_entry_a_name_is_not_enough_for_a_program() {
+        let both = r#"{"allowedMcpServers": [{"serverCommand": ["x"]}, {"serverName": "fs"}, {"serverName": "api"}]}"#;
+        check(both, "{}", NPX, "needs Command");
+        check(both, "{}", API, "allowed by managed:1");
+    }
+
+    #[test]
+    fn with_a_url_entry_a_name_is_not_enough_for_a_remote_server() {
+        let both = r#"{"allowedMcpServers": [{"serverUrl": "https://other.example/*"}, {"serverName": "api"}, {"serverName": "fs"}]}"#;
+        check(both, "{}", API, "needs Url");
+        check(both, "{}", NPX, "allowed by managed:1");
+        check(
+            r#"{"allowedMcpServers": [{"serverUrl": "https://*.example.com/*"}]}"#,
+            "{}",
+            API,
+            "allowed by managed:1",
+        );
+    }
+
+    #[test]
+    fn a_proxied_connector_is_denied_by_the_vendors_address_and_never_allowed_by_it() {
+        let proxied = (
+            "api",
+            r#"{"type": "http", "url": "https://proxy.example/?mcp_url=https%3A%2F%2Fapi.vendor.example%2F"}"#,
+        );
+        check(
+            r#"{"deniedMcpServers": [{"serverUrl": "https://api.vendor.example/*"}]}"#,
+            "{}",
+            proxied,
+            "denied by managed:1",
+        );
+        check(
+            r#"{"allowedMcpServers": [{"serverUrl": "https://api.vendor.example/*"}]}"#,
+            "{}",
+            proxied,
+            "needs Url",
+        );
+    }
+
+    #[test]
+    fn lists_of_all_files_add_up_unless_only_the_managed_one_counts() {
+        let user = r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#;
+        check(r#"{"allowedMcpServers": [{"serverName": "x"}]}"#, user, NPX, "allowed by user:1");
+        let managed =
+            r#"{"allowManagedMcpServersOnly": true, "allowedMcpServers": [{"serverName": "x"}]}"#;
+        check(managed, user, NPX, "needs Any");
+        check(r#"{"allowManagedMcpServersOnly": true}"#, user, NPX, "allowed by user:1");
+    }
+
+    #[test]
+    fn a_bad_entry_matches_nothing_and_drops_no_other() {
+        let bad = r#"{"serverName": "fs", "serverUrl": "https://x/"}"#;
+        check(&format!(r#"{{"allowedMcpServers": [{bad}]}}"#), "{}", NPX, "needs Any");
+        check(
+            &format!(r#"{{"allowedMcpServers": [{bad}, {{"serverName": "fs"}}]}}"#),
+            "{}",
+            NPX,
+            "allowed by managed:1",
+        );
+        check(
+            &format!(
+                r#"{{"deniedMcpServers": [{bad}, {{"name": 1}}, 5, {{"serverName": "fs"}}]}}"#
+            ),
+            "{}",
+            NPX,
+            "denied by managed:1",
+        );
+    }
+
+    #[test]
+    fn managed_settings_that_make_no_sense_refuse_everything() {
+        for broken in
+            ["{", r#"{"deniedMcpServers": {}}"#, r#"{"allowManagedMcpServersOnly": "yes"}"#, "[]"]
+        {
+            check(broken, "{}", NPX, "unreadable managed");
+        }
+        check("{}", r#"{"deniedMcpServers": {}}"#, NPX, "allowed");
+    }
+
+    fn rule() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ab]".prop_map(|name| format!(r#"{{"serverName": "{name}"}}"#)),
+            "[xy]".prop_map(|command| format!(r#"{{"serverCommand": ["{command}"]}}"#)),
+            "[hi*]".prop_map(|host| format!(r#"{{"serverUrl": "https://{host}/*"}}"#)),
+            Just("5".to_owned()),
+        ]
+    }
+
+    fn settings() -> impl Strategy<Value = String> {
+        let list = || prop::option::of(prop::collection::vec(rule(), 0..4));
+        (list(), list()).prop_map(|(allow, deny)| {
+            let part = |key: &str, list: Option<Vec<String>>| {
+                list.map(|it| format!(r#""{key}": [{}]"#, it.join(",")))
+            };
+            let parts: Vec<String> =
+                [part("allowedMcpServers", allow), part("deniedMcpServers", deny)]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+            format!("{{{}}}", parts.join(","))
+        })
+    }
+
+    fn server() -> impl Strategy<Value = ServerSpec> {
+        prop_oneof![
+            ("[ab]", "[xy]")
+                .prop_map(|(name, command)| spec(&name, &format!(r#"{{"command": "{command}"}}"#))),
+            ("[ab]", "[hi]").prop_map(|(name, host)| spec(
+                &name,
+                &format!(r#"{{"type": "http", "url": "https://{host}/"}}"#)
+            )),
+        ]
+    }
+
+    proptest! {
+        /// Whatever the person's settings say, what managed settings deny stays denied.
+        #[test]
+        fn no_settings_of_a_person_lift_a_managed_deny(managed in settings(), user in settings(), server in server()) {
+            let alone = policy(&managed, "{}").verdict(&server, &environment());
+            let together = policy(&managed, &user).verdict(&server, &environment());
+            if matches!(alone, Verdict::Refused(Refusal::Denied(_) | Refusal::EmptyList(_))) {
+                prop_assert!(matches!(together, Verdict::Refused(_)));
+            }
+        }
+
+        /// With `allowManagedMcpServersOnly` nothing that a person writes allows more.
+        #[test]
+        fn under_managed_only_a_person_can_only_take_away(managed in settings(), user in settings(), server in server()) {
+            let locked = managed.replacen('{', r#"{"allowManagedMcpServersOnly": true, "#, 1).replace(", }", "}");
+            let has_list = managed.contains("allowedMcpServers");
+            let alone = policy(&locked, "{}").verdict(&server, &environment());
+            let together = policy(&locked, &user).verdict(&server, &environment());
+            if has_list && matches!(alone, Verdict::Refused(_)) {
+                prop_assert!(matches!(together, Verdict::Refused(_)));
+            }
+        }
+
+        /// The order of entries never matters.
+        #[test]
+        fn the_order_of_entries_decides_nothing(rules in prop::collection::vec(rule(), 1..5), server in server()) {
+            let list = |rules: &[String]| format!(r#"{{"allowedMcpServers": [{}]}}"#, rules.join(","));
+            let reversed: Vec<String> = rules.iter().rev().cloned().collect();
+            let one = policy(&list(&rules), "{}").verdict(&server, &environment());
+            let other = policy(&list(&reversed), "{}").verdict(&server, &environment());
+            prop_assert_eq!(matches!(one, Verdict::Allowed { .. }), matches!(other, Verdict::Allowed { .. }));
+        }
+    }
+}

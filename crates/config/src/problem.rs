@@ -1,0 +1,401 @@
+//! What is wrong with a configuration: one value per fault, with its place, its line and the way to mend it.
+//! Values from files never appear in a message; an excerpt is covered by `shown::excerpt`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::approval::Damaged;
+use crate::document::{Lines, Span, SyntaxFault};
+use crate::entry::TransportKind;
+use crate::name::{NameFault, ServerName};
+use crate::scope::Scope;
+use crate::shown;
+use crate::source::{Origin, Source};
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something is left out because of it.
+    Error,
+    /// Everything works, but probably not as meant.
+    Warning,
+}
+
+/// One thing wrong with a configuration.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// Where.
+    pub origin: Origin,
+    /// The server it belongs to, as the file names it.
+    pub server: Option<String>,
+    /// The key it belongs to, dotted: `oauth.callbackPort`, `args[2]`.
+    pub key: Option<String>,
+    /// What.
+    pub kind: ProblemKind,
+    /// The line it stands on, covered, and how many columns are meant.
+    pub excerpt: Option<Excerpt>,
+}
+
+/// The offending line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The line, values covered.
+    pub line: String,
+    /// How many characters from the position's column on are meant, at least 1.
+    pub width: usize,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone)]
+pub enum ProblemKind {
+    /// The text is not JSON.
+    Syntax(SyntaxFault),
+    /// The file could not be read.
+    Unreadable(Unreadable),
+    /// A value is of the wrong type.
+    WrongType {
+        /// What belongs there.
+        expected: &'static str,
+        /// What stands there.
+        found: &'static str,
+    },
+    /// A key that must be there is not.
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// The transport that needs it.
+        transport: TransportKind,
+    },
+    /// A value is there but empty.
+    Empty,
+    /// `command` and `url` in one entry.
+    CommandAndUrl,
+    /// A `url` without a `type`, which would mean stdio.
+    UrlWithoutType,
+    /// `type` is none that we know.
+    UnknownTransport {
+        /// The nearest one that we know.
+        nearest: Option<&'static str>,
+    },
+    /// A transport that only a running program may register.
+    NotFromFiles(TransportKind),
+    /// A key nobody knows; it is kept.
+    UnknownKey {
+        /// The nearest known one.
+        nearest: Option<&'static str>,
+    },
+    /// A key that does nothing with this transport.
+    Idle {
+        /// The entry's transport.
+        transport: TransportKind,
+    },
+    /// A key that stands twice; the last one counts.
+    Doubled,
+    /// The server's name is no name.
+    Name(NameFault),
+    /// A number outside its range.
+    OutOfRange {
+        /// The range in words.
+        range: &'static str,
+    },
+    /// A URL that is none, or of a scheme that does not fit.
+    Url {
+        /// The schemes that fit.
+        schemes: &'static str,
+    },
+    /// A name that cannot be a variable's or header's.
+    Label {
+        /// What it should be a name of.
+        of: &'static str,
+    },
+    /// A line break or other control character in a header.
+    ControlCharacter,
+    /// A variable that is not set; the text stays as it is.
+    MissingVariable(String),
+    /// A named secret in a scope that may not name any.
+    SecretNotHere(Scope),
+    /// The top level is not an object with `mcpServers` in it.
+    ForeignShape {
+        /// The key that gives the shape away.
+        key: &'static str,
+        /// Whose shape it is, in words, and the command that reads it.
+        whose: &'static str,
+    },
+    /// A policy entry that is not exactly one of `serverName`, `serverCommand`, `serverUrl`.
+    PolicyEntry(PolicyList),
+    /// A key that counts in managed settings only.
+    ManagedOnly,
+    /// The store of approvals makes no sense.
+    Approvals(Damaged),
+}
+
+/// Which list a policy entry stands in; a bad one weighs differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyList {
+    /// `allowedMcpServers`: a bad entry matches nothing.
+    Allowed,
+    /// `deniedMcpServers`: a bad entry denies nothing, which somebody must hear of.
+    Denied,
+}
+
+/// Why a file could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is a folder.
+    Folder,
+    /// It is a pipe, a device or a socket.
+    Special,
+    /// It does not exist although somebody named it.
+    Absent,
+    /// It links to itself.
+    LinkLoop,
+    /// Its permissions do not let us.
+    Forbidden,
+    /// It is larger than a configuration can be.
+    TooLarge {
+        /// The most that is read, in bytes.
+        limit: u64,
+    },
+    /// It is not UTF-8.
+    Encoding,
+    /// Anything else that the system said.
+    Other(std::io::ErrorKind),
+}
+
+impl Problem {
+    /// How bad it is; that follows from what it is.
+    pub fn severity(&self) -> Severity {
+        match &self.kind {
+            ProblemKind::UnknownKey { .. }
+            | ProblemKind::Idle { .. }
+            | ProblemKind::Doubled
+            | ProblemKind::MissingVariable(_)
+            | ProblemKind::ForeignShape { .. }
+            | ProblemKind::ManagedOnly
+            | ProblemKind::PolicyEntry(PolicyList::Allowed) => Severity::Warning,
+            ProblemKind::Syntax(_)
+            | ProblemKind::Unreadable(_)
+            | ProblemKind::WrongType { .. }
+            | ProblemKind::Missing { .. }
+            | ProblemKind::Empty
+            | ProblemKind::CommandAndUrl
+            | ProblemKind::UrlWithoutType
+            | ProblemKind::UnknownTransport { .. }
+            | ProblemKind::NotFromFiles(_)
+            | ProblemKind::Name(_)
+            | ProblemKind::OutOfRange { .. }
+            | ProblemKind::Url { .. }
+            | ProblemKind::Label { .. }
+            | ProblemKind::ControlCharacter
+            | ProblemKind::SecretNotHere(_)
+            | ProblemKind::Approvals(_)
+            | ProblemKind::PolicyEntry(PolicyList::Denied) => Severity::Error,
+        }
+    }
+
+    /// A problem of a source as a whole.
+    pub fn of_source(source: &Arc<Source>, kind: ProblemKind) -> Problem {
+        let origin = Origin { source: source.clone(), position: None };
+        Problem { origin, server: None, key: None, kind, excerpt: None }
+    }
+
+    /// How to mend it, where that is not plain from the message.
+    pub fn hint(&self) -> Option<String> {
+        match &self.kind {
+            ProblemKind::UnknownTransport { nearest: Some(nearest) }
+            | ProblemKind::UnknownKey { nearest: Some(nearest) } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
+            ProblemKind::UnknownTransport { nearest: None } => {
+                Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
+            }
+            ProblemKind::UrlWithoutType => {
+                Some("add `\"type\": \"http\"` (or `sse`, `ws`) to the entry".to_owned())
+            }
+            ProblemKind::CommandAndUrl => {
+                Some("keep `command` for a program to start, `url` for a remote server".to_owned())
+            }
+            ProblemKind::MissingVariable(name) => {
+                Some(format!("set {name}, or give it a default: ${{{name}:-value}}"))
+            }
+            ProblemKind::SecretNotHere(_) => {
+                Some("move the entry to the user or local scope, or use a variable".to_owned())
+            }
+            ProblemKind::ForeignShape { whose, .. } => Some((*whose).to_owned()),
+            ProblemKind::Name(fault) => self.name_hint(fault),
+            ProblemKind::Unreadable(Unreadable::Forbidden) => {
+                Some("make the file readable for you, or remove it".to_owned())
+            }
+            ProblemKind::Approvals(_) => {
+                Some("run `swb reset-project-choices`, then approve again what you want".to_owned())
+            }
+            ProblemKind::Unreadable(_)
+            | ProblemKind::Syntax(_)
+            | ProblemKind::WrongType { .. }
+            | ProblemKind::Missing { .. }
+            | ProblemKind::Empty
+            | ProblemKind::NotFromFiles(_)
+            | ProblemKind::UnknownKey { nearest: None }
+            | ProblemKind::Idle { .. }
+            | ProblemKind::Doubled
+            | ProblemKind::OutOfRange { .. }
+            | ProblemKind::Url { .. }
+            | ProblemKind::Label { .. }
+            | ProblemKind::ControlCharacter
+            | ProblemKind::PolicyEntry(_)
+            | ProblemKind::ManagedOnly => None,
+        }
+    }
+
+    fn name_hint(&self, fault: &NameFault) -> Option<String> {
+        match fault {
+            NameFault::Reserved => Some("choose another name".to_owned()),
+            NameFault::Empty => None,
+            NameFault::Character(_) | NameFault::Separator => {
+                let better = ServerName::suggestion(self.server.as_deref()?)?;
+                Some(format!("rename it, for example to `{better}`"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ProblemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProblemKind::Syntax(fault) => write!(f, "{}", syntax(fault)),
+            ProblemKind::Unreadable(why) => write!(f, "{why}"),
+            ProblemKind::WrongType { expected, found } => {
+                write!(f, "expected {expected}, found {found}")
+            }
+            ProblemKind::Missing { key, transport } => {
+                write!(f, "`{key}` is missing; a server of type `{transport}` needs it")
+            }
+            ProblemKind::Empty => f.write_str("must not be empty"),
+            ProblemKind::CommandAndUrl => {
+                f.write_str("has both `command` and `url`; a server is either started or reached")
+            }
+            ProblemKind::UrlWithoutType => {
+                f.write_str("has a `url` but no `type`; without a type a server is `stdio`")
+            }
+            ProblemKind::UnknownTransport { .. } => f.write_str("unknown transport type"),
+            ProblemKind::NotFromFiles(kind) => write!(
+                f,
+                "servers of type `{kind}` are registered by a running program, not kept in files"
+            ),
+            ProblemKind::UnknownKey { .. } => f.write_str("unknown key, kept but without effect"),
+            ProblemKind::Idle { transport } => {
+                write!(f, "has no effect on a server of type `{transport}`")
+            }
+            ProblemKind::Doubled => f.write_str("stands here twice; the last one counts"),
+            ProblemKind::Name(fault) => write!(f, "{fault}"),
+            ProblemKind::OutOfRange { range } => write!(f, "must be {range}"),
+            ProblemKind::Url { schemes } => write!(f, "must be a URL that begins with {schemes}"),
+            ProblemKind::Label { of } => write!(f, "is not the name of {of}"),
+            ProblemKind::ControlCharacter => f.write_str("holds a control character"),
+            ProblemKind::MissingVariable(name) => write!(f, "the variable {name} is not set"),
+            ProblemKind::SecretNotHere(scope) => {
+                write!(f, "names a secret, which the {scope} scope may not")
+            }
+            ProblemKind::ForeignShape { key, .. } => {
+                write!(f, "has `{key}` at the top but no `mcpServers`")
+            }
+            ProblemKind::PolicyEntry(PolicyList::Allowed) => f.write_str(
+                "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it allows nothing",
+            ),
+            ProblemKind::PolicyEntry(PolicyList::Denied) => f.write_str(
+                "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
+            ),
+            ProblemKind::ManagedOnly => f.write_str("counts in managed settings only"),
+            ProblemKind::Approvals(damaged) => write!(f, "{damaged}; nothing in it counts"),
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Folder => f.write_str("is a folder, not a file"),
+            Unreadable::Special => f.write_str("is not a regular file"),
+            Unreadable::Absent => f.write_str("does not exist"),
+            Unreadable::LinkLoop => f.write_str("is a link that leads back to itself"),
+            Unreadable::Forbidden => f.write_str("may not be read by this user"),
+            Unreadable::TooLarge { limit } => {
+                write!(f, "is larger than {} MB", limit / 1_000_000)
+            }
+            Unreadable::Encoding => f.write_str("is not UTF-8 text"),
+            Unreadable::Other(kind) => write!(f, "could not be read: {kind}"),
+        }
+    }
+}
+
+fn syntax(fault: &SyntaxFault) -> String {
+    let text = fault.kind().to_string();
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
+    format!("not valid JSON: {first}{}", letters.as_str())
+}
+
+/// Collects the problems of one source, each with its line.
+#[derive(Debug)]
+pub struct Reporter<'a> {
+    source: Arc<Source>,
+    lines: &'a Lines<'a>,
+    /// What was found so far.
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Reporter<'a> {
+    /// Starts with nothing found.
+    pub fn new(source: &Arc<Source>, lines: &'a Lines<'a>) -> Reporter<'a> {
+        Reporter { source: source.clone(), lines, problems: Vec::new() }
+    }
+
+    /// Where a span of this source stands.
+    pub fn origin(&self, span: Span) -> Origin {
+        Origin { source: self.source.clone(), position: Some(self.lines.position(span.start)) }
+    }
+
+    /// Notes a problem at `span`.
+    pub fn report(&mut self, span: Span, subject: Subject<'_>, kind: ProblemKind) {
+        let origin = self.origin(span);
+        let excerpt = origin.position.map(|position| {
+            let end = self.lines.position(span.end);
+            let line = self.lines.line(position.line);
+            let to = if end.line == position.line { end.column } else { line.chars().count() + 1 };
+            Excerpt { line: shown::excerpt(line), width: to.saturating_sub(position.column).max(1) }
+        });
+        let server = subject.server.map(str::to_owned);
+        let key = (!subject.key.is_empty()).then(|| subject.key.to_owned());
+        self.problems.push(Problem { origin, server, key, kind, excerpt });
+    }
+}
+
+/// Whom a problem belongs to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Subject<'a> {
+    /// The server's name in the file.
+    pub server: Option<&'a str>,
+    /// The dotted key, or nothing.
+    pub key: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+
+    #[test]
+    fn a_syntax_fault_is_shown_with_its_covered_line() {
+        let text = "{\n  \"K\": \"canary\" \"x\"\n}";
+        let source = Source::file(Scope::User, "settings.json");
+        let fault = Document::parse(text).expect_err("a comma is missing");
+        let lines = Lines::of(text);
+        let mut reporter = Reporter::new(&source, &lines);
+        reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
+        let problem = &reporter.problems[0];
+        assert_eq!(problem.origin.to_string(), "settings.json:2");
+        assert_eq!(problem.kind.to_string(), "not valid JSON: expected comma");
+        let excerpt = problem.excerpt.as_ref().expect("it has a line");
+        assert_eq!(excerpt.line, "  \"K\": \"••••••\" \"•\"");
+    }
+}

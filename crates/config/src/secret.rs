@@ -1,0 +1,37 @@
+//! A value that must never be printed.
+
+use std::fmt;
+
+/// A secret. It prints as `Secret(…)`; [`Secret::reveal`] is the one way to its text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text into keeping.
+    pub fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
+    /// The text itself. Every use is a place to look at twice.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secret;
+
+    #[test]
+    fn a_secret_does_not_print() {
+        let secret = Secret::new("canary".to_owned());
+        assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "Secret(…) Some(Secret(…))");
+        assert_eq!(secret.reveal(), "canary");
+    }
+}

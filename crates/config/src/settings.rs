@@ -1,0 +1,254 @@
+//! Reads a settings file: servers, policy lists and switched-off servers.
+
+use std::sync::Arc;
+
+use crate::document::{Lines, Member, Node, Span, Value, without_mark};
+use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
+use crate::policy::{AllowList, Authority, Matcher, Policy, Rule};
+use crate::problem::{PolicyList, ProblemKind, Reporter, Severity, Subject};
+use crate::source::{Origin, Source};
+use crate::template::Template;
+use crate::url_pattern::UrlPattern;
+
+/// A key of a settings file, for reading, for warnings and for the reference page.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingsKey {
+    /// The key.
+    pub name: &'static str,
+    /// What belongs there.
+    pub value: &'static str,
+    /// Does it count in managed settings?
+    pub managed: bool,
+    /// What it does.
+    pub about: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    value: &'static str,
+    managed: bool,
+    about: &'static str,
+) -> SettingsKey {
+    SettingsKey { name, value, managed, about }
+}
+
+/// Every key of a settings file.
+pub const KEYS: &[SettingsKey] = &[
+    key(
+        "mcpServers",
+        "object",
+        false,
+        "servers by name (an administrator's are in `managed-mcp.json`)",
+    ),
+    key(
+        "allowedMcpServers",
+        "array",
+        true,
+        "only servers that an entry matches may run; an empty list allows nothing",
+    ),
+    key(
+        "deniedMcpServers",
+        "array",
+        true,
+        "servers that an entry matches may not run, whatever else allows them",
+    ),
+    key(
+        "allowManagedMcpServersOnly",
+        "boolean",
+        true,
+        "in managed settings: of the allow lists, only the managed one counts",
+    ),
+    key("disabledMcpServers", "array of strings", false, "names of servers that are switched off"),
+    key(
+        "project",
+        "string",
+        false,
+        "in local settings: the project they belong to, for people; written by `swb`",
+    ),
+    key("$schema", "string", true, "ignored"),
+];
+
+/// A server's name in `disabledMcpServers`, and where it stands.
+#[derive(Debug, Clone)]
+pub struct SwitchedOff {
+    /// The name.
+    pub name: String,
+    /// Where.
+    pub origin: Origin,
+}
+
+/// What a settings file says.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its servers, and the problems of the whole file.
+    pub layer: Layer,
+    /// Its part of the policy.
+    pub policy: Policy,
+    /// Servers it switches off.
+    pub disabled: Vec<SwitchedOff>,
+}
+
+impl Settings {
+    /// Settings that say nothing.
+    pub fn empty(source: &Arc<Source>) -> Settings {
+        Settings { layer: Layer::empty(source), policy: Policy::default(), disabled: Vec::new() }
+    }
+
+    /// Settings that could not be read. An administrator's then refuse everything.
+    pub fn failed(source: &Arc<Source>, authority: Authority, kind: ProblemKind) -> Settings {
+        let mut settings = Settings::empty(source);
+        settings.layer = Layer::failed(source, kind);
+        if authority == Authority::Administrator {
+            settings.policy.unreadable = Some(source.clone());
+        }
+        settings
+    }
+
+    /// Reads a settings file.
+    pub fn read(source: &Arc<Source>, text: &str, authority: Authority) -> Settings {
+        let text = without_mark(text);
+        let lines = Lines::of(text);
+        let mut reporter = Reporter::new(source, &lines);
+        let mut settings = Settings::empty(source);
+        if let Some(members) = top_level(text, &mut reporter) {
+            let mut reader = Reader { authority, reporter: &mut reporter };
+            settings.policy = reader.policy(&members);
+            if authority == Authority::Person {
+                settings.disabled = reader.disabled(&members);
+                settings.layer.definitions = servers_under(&members, Naming::Plain, &mut reporter);
+            }
+            report_foreign(&members, &known(authority), &mut reporter);
+        }
+        settings.layer.problems = reporter.problems;
+        let broken = settings.layer.problems.iter().any(|it| {
+            it.severity() == Severity::Error && !matches!(it.kind, ProblemKind::PolicyEntry(_))
+        });
+        if broken && authority == Authority::Administrator {
+            settings.policy.unreadable = Some(source.clone());
+        }
+        settings
+    }
+}
+
+/// The keys that count in settings of the given authority.
+fn known(authority: Authority) -> Vec<&'static str> {
+    let counts = |key: &&SettingsKey| match authority {
+        Authority::Person => true,
+        Authority::Administrator => key.managed,
+    };
+    KEYS.iter().filter(counts).map(|key| key.name).collect()
+}
+
+struct Reader<'r, 'l> {
+    authority: Authority,
+    reporter: &'r mut Reporter<'l>,
+}
+
+impl Reader<'_, '_> {
+    fn policy(&mut self, members: &[Member]) -> Policy {
+        let mut policy = Policy::default();
+        if let Some((member, nodes)) = self.list(members, "allowedMcpServers") {
+            policy.allow.push(AllowList {
+                rules: self.rules(&nodes, "allowedMcpServers", PolicyList::Allowed),
+                origin: self.reporter.origin(member.key_span),
+                authority: self.authority,
+            });
+        }
+        if let Some((_, nodes)) = self.list(members, "deniedMcpServers") {
+            policy.deny = self.rules(&nodes, "deniedMcpServers", PolicyList::Denied);
+        }
+        policy.managed_only = self.managed_only(members);
+        policy
+    }
+
+    fn managed_only(&mut self, members: &[Member]) -> Option<Origin> {
+        const KEY: &str = "allowManagedMcpServersOnly";
+        let member = find(members, KEY)?;
+        let Value::Bool(value) = member.node.value else {
+            self.wrong(&member.node, KEY, "true or false");
+            return None;
+        };
+        if self.authority == Authority::Person {
+            let subject = Subject { server: None, key: KEY };
+            self.reporter.report(member.key_span, subject, ProblemKind::ManagedOnly);
+            return None;
+        }
+        value.then(|| self.reporter.origin(member.key_span))
+    }
+
+    fn disabled(&mut self, members: &[Member]) -> Vec<SwitchedOff> {
+        const KEY: &str = "disabledMcpServers";
+        let Some((_, nodes)) = self.list(members, KEY) else { return Vec::new() };
+        let mut names = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            match &node.value {
+                Value::Text(name) => {
+                    let origin = self.reporter.origin(node.span);
+                    names.push(SwitchedOff { name: name.clone(), origin });
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => self.wrong(node, &format!("{KEY}[{index}]"), "a string"),
+            }
+        }
+        names
+    }
+
+    fn list<'m>(
+        &mut self,
+        members: &'m [Member],
+        key: &str,
+    ) -> Option<(&'m Member, Vec<&'m Node>)> {
+        let member = find(members, key)?;
+        let Value::Array(elements) = &member.node.value else {
+            self.wrong(&member.node, key, "an array");
+            return None;
+        };
+        Some((member, elements.iter().collect()))
+    }
+
+    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.reporter.report(node.span, Subject { server: None, key }, kind);
+    }
+
+    fn rules(&mut self, nodes: &[&Node], key: &str, list: PolicyList) -> Vec<Rule> {
+        let mut rules = Vec::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            let matcher = matcher(node).unwrap_or_else(|span| {
+                let key = format!("{key}[{index}]");
+                let subject = Subject { server: None, key: &key };
+                self.reporter.report(span, subject, ProblemKind::PolicyEntry(list));
+                Matcher::Broken
+            });
+            rules.push(Rule { matcher, origin: self.reporter.origin(node.span) });
+        }
+        rules
+    }
+}
+
+/// Reads one policy entry, or says what part of it makes no sense.
+fn matcher(node: &Node) -> Result<Matcher, Span> {
+    let Value::Object(members) = &node.value else { return Err(node.span) };
+    let [member] = &members[..] else { return Err(node.span) };
+    match (member.key.as_str(), &member.node.value) {
+        ("serverName", Value::Text(name)) => Ok(Matcher::Name(name.clone())),
+        ("serverCommand", Value::Array(parts)) if !parts.is_empty() => {
+            let part = |part: &Node| match &part.value {
+                Value::Text(text) => Ok(Template::parse(text)),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => Err(part.span),
+            };
+            Ok(Matcher::Command(parts.iter().map(part).collect::<Result<_, _>>()?))
+        }
+        ("serverUrl", Value::Text(pattern)) => {
+            UrlPattern::parse(pattern).map(Matcher::Url).ok_or(member.node.span)
+        }
+        _ => Err(member.key_span),
+    }
+}

@@ -1,0 +1,123 @@
+//! What a server is, by content: the command it runs or the URL it reaches. Two names may hide the same server.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+use url::Url;
+
+use crate::entry::{ServerSpec, Transport};
+use crate::template::Text;
+
+/// `stdio:` and the argument vector as JSON, or `url:` and the URL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Signature(String);
+
+impl Signature {
+    /// The signature of a server; none for one inside the embedding program.
+    pub fn of(spec: &ServerSpec) -> Option<Signature> {
+        if let Some(argv) = argv(&spec.transport) {
+            let argv: Json = argv.into();
+            return Some(Signature(format!("stdio:{argv}")));
+        }
+        let url = spec.transport.url()?.with_references();
+        let url = match Url::parse(&url) {
+            Ok(url) => unwrapped(&url).unwrap_or(url).to_string(),
+            Err(_) => url,
+        };
+        Some(Signature(format!("url:{url}")))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The command and its arguments, where a program is started.
+pub fn argv(transport: &Transport<Text>) -> Option<Vec<String>> {
+    match transport {
+        Transport::Stdio(stdio) => Some(
+            std::iter::once(&stdio.command).chain(&stdio.args).map(Text::with_references).collect(),
+        ),
+        Transport::Sse(_)
+        | Transport::Http(_)
+        | Transport::Ws(_)
+        | Transport::SseIde(_)
+        | Transport::WsIde(_)
+        | Transport::Sdk { .. }
+        | Transport::ConnectorProxy(_) => None,
+    }
+}
+
+/// The vendor's URL inside a proxied connector's: the value of `mcp_url`.
+pub fn unwrapped(url: &Url) -> Option<Url> {
+    let (_, inner) = url.query_pairs().find(|(key, _)| key == "mcp_url")?;
+    Url::parse(&inner).ok().filter(|inner| inner.has_host())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Common, Remote, Stdio};
+    use crate::name::{Reserved, ServerName};
+
+    fn spec(transport: Transport<Text>) -> ServerSpec {
+        let name = ServerName::parse("s", Reserved::Refused).expect("a plain name");
+        ServerSpec { name, transport, common: Common::default() }
+    }
+
+    fn remote(url: &str) -> ServerSpec {
+        let url = Text::plain(url);
+        spec(Transport::Http(Remote {
+            url,
+            headers: Vec::new(),
+            headers_helper: None,
+            oauth: None,
+        }))
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_arguments_not_by_its_environment() {
+        let stdio = |env: &[(&str, &str)]| {
+            spec(Transport::Stdio(Stdio {
+                command: Text::plain("npx"),
+                args: vec![Text::plain("-y"), Text::plain("a b")],
+                env: env.iter().map(|(k, v)| ((*k).to_owned(), Text::plain(v))).collect(),
+                cwd: None,
+            }))
+        };
+        let signature = Signature::of(&stdio(&[])).expect("it has one");
+        assert_eq!(signature.as_str(), r#"stdio:["npx","-y","a b"]"#);
+        assert_eq!(Some(signature), Signature::of(&stdio(&[("A", "b")])));
+    }
+
+    #[test]
+    fn a_proxied_url_is_unwrapped_to_the_vendors() {
+        let proxied =
+            "https://proxy.example/v1?id=7&mcp_url=https%3A%2F%2Fmcp.vendor.example%2Fsse";
+        assert_eq!(
+            Signature::of(&remote(proxied)),
+            Signature::of(&remote("https://mcp.vendor.example/sse"))
+        );
+        let broken = "https://proxy.example/v1?mcp_url=nonsense";
+        assert_eq!(Signature::of(&remote(broken)).map(|it| it.0), Some(format!("url:{broken}")));
+    }
+
+    #[test]
+    fn spellings_of_one_url_have_one_signature() {
+        assert_eq!(
+            Signature::of(&remote("HTTPS://H.example:443")),
+            Signature::of(&remote("https://h.example/"))
+        );
+        assert_ne!(
+            Signature::of(&remote("https://h.example/a")),
+            Signature::of(&remote("https://h.example/A"))
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Where a value was written: the source it stands in, and the line and column there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::scope::Scope;
+
+/// One file, argument or program that configuration was read from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// The scope it feeds.
+    pub scope: Scope,
+    /// What was read.
+    pub place: Place,
+}
+
+/// What a source is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// A file, by the path it was found at.
+    File(PathBuf),
+    /// The n-th inline JSON given on the command line, from 1.
+    Inline(usize),
+    /// An embedding program, by the name it gave itself.
+    Program(String),
+}
+
+impl Source {
+    /// A file of the given scope.
+    pub fn file(scope: Scope, path: impl Into<PathBuf>) -> Arc<Source> {
+        Arc::new(Source { scope, place: Place::File(path.into()) })
+    }
+
+    /// Inline JSON from the command line.
+    pub fn inline(ordinal: usize) -> Arc<Source> {
+        Arc::new(Source { scope: Scope::Dynamic, place: Place::Inline(ordinal) })
+    }
+
+    /// Entries handed over by an embedding program.
+    pub fn program(scope: Scope, name: &str) -> Arc<Source> {
+        Arc::new(Source { scope, place: Place::Program(name.to_owned()) })
+    }
+
+    /// The file's path, where the source is a file.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File(path) => Some(path),
+            Place::Inline(_) | Place::Program(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File(path) => write!(f, "{}", path.display()),
+            Place::Inline(ordinal) => write!(f, "--mcp-config #{ordinal}"),
+            Place::Program(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A line and column, both from 1; columns count characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// A source and, where it is text, the position in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// What was read.
+    pub source: Arc<Source>,
+    /// Where in it.
+    pub position: Option<Position>,
+}
+
+impl Origin {
+    /// The scope of the source.
+    pub fn scope(&self) -> Scope {
+        self.source.scope
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some(position) => write!(f, "{}:{}", self.source, position.line),
+            None => write!(f, "{}", self.source),
+        }
+    }
+}

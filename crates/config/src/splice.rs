@@ -1,0 +1,233 @@
+//! Puts items into and takes items out of a `{…}` or `[…]` in a text, byte by byte, in the style that stands there.
+//! What the items mean is left to `edit`.
+
+use crate::document::Span;
+
+/// An object or array in a text, and where its items stand.
+#[derive(Debug)]
+pub struct Container<'t> {
+    text: &'t str,
+    /// The opening bracket.
+    open: usize,
+    /// The closing bracket.
+    close: usize,
+    items: Vec<Span>,
+}
+
+/// How a new item is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Layout {
+    /// On the line that is there.
+    Inline,
+    /// On lines of its own.
+    Block {
+        /// What its lines begin with.
+        indent: String,
+        /// One step of indentation.
+        unit: String,
+        /// The line ending.
+        newline: &'static str,
+    },
+}
+
+/// What an empty container becomes when something is put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenEmpty {
+    /// Objects open up, unless the whole text is one line.
+    OpenUp,
+    /// Lists stay on their line.
+    StayInline,
+}
+
+impl<'t> Container<'t> {
+    /// A container that spans `span`, brackets included.
+    pub fn new(text: &'t str, span: Span, items: Vec<Span>) -> Container<'t> {
+        Container { text, open: span.start, close: span.end - 1, items }
+    }
+
+    /// The text with one more item at the end.
+    pub fn append(&self, when_empty: WhenEmpty, item: impl Fn(&Layout) -> String) -> String {
+        match self.items.last() {
+            None => self.fill(when_empty, item),
+            Some(last) => self.append_after(*last, item),
+        }
+    }
+
+    fn fill(&self, when_empty: WhenEmpty, item: impl Fn(&Layout) -> String) -> String {
+        let inner = &self.text[self.open + 1..self.close];
+        let (front, back) = (&self.text[..self.open + 1], &self.text[self.close..]);
+        let one_line = !self.text.trim().contains('\n') && self.text.trim().len() > 2;
+        let has_comment = !inner.trim().is_empty();
+        let stays = when_empty == WhenEmpty::StayInline || one_line;
+        if stays && !has_comment {
+            return format!("{front}{}{back}", item(&Layout::Inline));
+        }
+        let base = indent_of_line(self.text, self.open);
+        let layout = self.block(format!("{base}{}", unit(self.text)));
+        let newline = newline(self.text);
+        let kept = inner.trim_end();
+        format!("{front}{kept}{newline}{}{newline}{base}{back}", lines(&layout, &item))
+    }
+
+    fn append_after(&self, last: Span, item: impl Fn(&Layout) -> String) -> String {
+        let comma = comma_in(self.text, last.end, self.close);
+        let layout =
+            if self.is_block() { self.block(self.item_indent(last)) } else { Layout::Inline };
+        let written = match layout {
+            Layout::Inline => format!(" {}", item(&layout)),
+            Layout::Block { newline, .. } => format!("{newline}{}", lines(&layout, &item)),
+        };
+        match comma {
+            Some(comma) => {
+                let at = after_comments_on_line(self.text, comma + 1, self.close);
+                format!("{}{written},{}", &self.text[..at], &self.text[at..])
+            }
+            None => {
+                let at = after_comments_on_line(self.text, last.end, self.close);
+                let (front, between) = (&self.text[..last.end], &self.text[last.end..at]);
+                format!("{front},{between}{written}{}", &self.text[at..])
+            }
+        }
+    }
+
+    /// The text without the item at `index`, and without the comma that nothing follows any more.
+    pub fn remove(&self, index: usize) -> String {
+        let item = self.items[index];
+        let next = self.items.get(index + 1).map_or(self.close, |next| next.start);
+        let comma_after = comma_in(self.text, item.end, next);
+        let end = comma_after.map_or(item.end, |comma| comma + 1);
+        let mut cuts = Vec::new();
+        if comma_after.is_none() && index > 0 {
+            let comma = comma_in(self.text, self.items[index - 1].end, item.start);
+            cuts.extend(comma.map(|comma| (comma, comma + 1)));
+        }
+        cuts.push(self.cut(item.start, end));
+        let mut text = String::with_capacity(self.text.len());
+        let mut from = 0;
+        for (start, end) in cuts {
+            text.push_str(&self.text[from..start]);
+            from = end;
+        }
+        text.push_str(&self.text[from..]);
+        text
+    }
+
+    /// What to cut for an item and its comma: whole lines where it has them for itself, else the spaces around it too.
+    fn cut(&self, start: usize, end: usize) -> (usize, usize) {
+        let line = line_start(self.text, start);
+        let starts_line = self.text[line..start].trim().is_empty() && line > self.open;
+        let after = after_comments_on_line(self.text, end, self.close);
+        let rest = &self.text[after..];
+        if starts_line {
+            for ending in ["\r\n", "\n"] {
+                if rest.trim_start_matches([' ', '\t']).starts_with(ending) {
+                    let spaces = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+                    return (line, after + spaces + ending.len());
+                }
+            }
+        }
+        let spaces_after = blanks(&self.text[end..self.close]);
+        if self.text[..end].ends_with(',') {
+            return (start, end + spaces_after);
+        }
+        let front = &self.text[..start];
+        (start - (front.len() - front.trim_end_matches([' ', '\t']).len()), end)
+    }
+
+    fn block(&self, indent: String) -> Layout {
+        Layout::Block { indent, unit: unit(self.text), newline: newline(self.text) }
+    }
+
+    /// Do the items stand on lines of their own?
+    fn is_block(&self) -> bool {
+        let mut from = self.open + 1;
+        for item in &self.items {
+            if self.text[from..item.start].contains('\n') {
+                return true;
+            }
+            from = item.end;
+        }
+        self.text[from..self.close].contains('\n')
+    }
+
+    fn item_indent(&self, item: Span) -> String {
+        let line = line_start(self.text, item.start);
+        let front = &self.text[line..item.start];
+        if front.trim().is_empty() && line > self.open {
+            return front.to_owned();
+        }
+        format!("{}{}", indent_of_line(self.text, self.open), unit(self.text))
+    }
+}
+
+fn lines(layout: &Layout, item: &impl Fn(&Layout) -> String) -> String {
+    match layout {
+        Layout::Inline => item(layout),
+        Layout::Block { indent, .. } => format!("{indent}{}", item(layout)),
+    }
+}
+
+fn blanks(text: &str) -> usize {
+    text.len() - text.trim_start_matches([' ', '\t']).len()
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |newline| newline + 1)
+}
+
+fn indent_of_line(text: &str, at: usize) -> &str {
+    let line = &text[line_start(text, at)..at];
+    &line[..blanks(line)]
+}
+
+/// The line ending that the text uses.
+pub fn newline(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// One step of the text's indentation: that of its first indented line, or two spaces.
+pub fn unit(text: &str) -> String {
+    let indented = text.lines().map(|line| &line[..blanks(line)]).find(|blanks| !blanks.is_empty());
+    match indented {
+        Some(blanks) if blanks.starts_with('\t') => "\t".to_owned(),
+        Some(blanks) if blanks.len() <= 8 => blanks.to_owned(),
+        Some(_) | None => "  ".to_owned(),
+    }
+}
+
+/// The comma between `from` and `to`, comments passed over.
+fn comma_in(text: &str, from: usize, to: usize) -> Option<usize> {
+    let mut at = from;
+    while at < to {
+        match comment_at(text, at) {
+            Some(end) => at = end,
+            None if text[at..].starts_with(',') => return Some(at),
+            None => at += text[at..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+    None
+}
+
+/// Past the comments that stand on the same line, or `from` where there are none.
+fn after_comments_on_line(text: &str, from: usize, to: usize) -> usize {
+    let mut end = from;
+    loop {
+        let at = end + blanks(&text[end..to]);
+        match comment_at(text, at).filter(|_| at < to) {
+            Some(comment_end) => end = comment_end,
+            None => return end,
+        }
+    }
+}
+
+/// Where the comment that begins at `at` ends, its line ending not included.
+fn comment_at(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    if rest.starts_with("//") {
+        return Some(at + rest.find(['\n', '\r']).unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return Some(at + rest.find("*/").map_or(rest.len(), |end| end + 2));
+    }
+    None
+}

@@ -1,0 +1,435 @@
+//! Variables in configured text: `$VAR`, `${VAR}`, `${VAR:-default}`, `$$`, and named secrets.
+//! Parsing and expanding are pure; a secret stays a reference here and is fetched by `host`, late.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+/// Defaults may hold variables in turn, this deep; anything deeper is taken literally.
+const DEEPEST_DEFAULT: usize = 16;
+
+/// The variables that a text may name.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The same variables and one more, which hides one of the same name.
+    pub fn with(&self, name: &str, value: &str) -> Environment {
+        let mut more = self.clone();
+        more.0.insert(name.to_owned(), value.to_owned());
+        more
+    }
+
+    /// A variable's value.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Environment {
+        Environment(pairs.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len())
+    }
+}
+
+/// A secret that is named instead of written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SecretReference {
+    /// `${keychain:NAME}`: an entry of the system's keychain.
+    Keychain(String),
+    /// `${file:PATH}`: the content of a file.
+    File(String),
+    /// `${cmd:COMMAND}`: what a command prints.
+    Command(String),
+}
+
+impl SecretReference {
+    fn parse(inside: &str) -> Option<SecretReference> {
+        let (kind, rest) = inside.split_once(':')?;
+        if rest.is_empty() {
+            return None;
+        }
+        match kind {
+            "keychain" => Some(SecretReference::Keychain(rest.to_owned())),
+            "file" => Some(SecretReference::File(rest.to_owned())),
+            "cmd" => Some(SecretReference::Command(rest.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for SecretReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretReference::Keychain(name) => write!(f, "${{keychain:{name}}}"),
+            SecretReference::File(path) => write!(f, "${{file:{path}}}"),
+            SecretReference::Command(command) => write!(f, "${{cmd:{command}}}"),
+        }
+    }
+}
+
+/// A text as people write it, parsed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Template {
+    written: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Variable { name: String, default: Option<Template>, written: String },
+    Secret(SecretReference),
+}
+
+impl Template {
+    /// Parses a text. Whatever is no variable stands for itself, so this cannot fail.
+    pub fn parse(text: &str) -> Template {
+        parse_at(text, 0)
+    }
+
+    /// The text as written.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// Is there nothing in it at all?
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// The secrets it names, those in defaults included.
+    pub fn secrets(&self) -> Vec<&SecretReference> {
+        let mut found = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(_) => {}
+                Part::Secret(reference) => found.push(reference),
+                Part::Variable { default, .. } => {
+                    found.extend(default.iter().flat_map(Template::secrets));
+                }
+            }
+        }
+        found
+    }
+
+    /// Does it name anything, or is it all literal?
+    pub fn is_literal(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// Puts in what the variables hold. A missing one stays as written and is added to `missing`.
+    pub fn expand(&self, environment: &Environment, missing: &mut BTreeSet<String>) -> Text {
+        let mut text = Text::default();
+        self.expand_into(environment, missing, &mut text);
+        text
+    }
+
+    fn expand_into(
+        &self,
+        environment: &Environment,
+        missing: &mut BTreeSet<String>,
+        text: &mut Text,
+    ) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => text.push(literal),
+                Part::Secret(reference) => text.0.push(Piece::Secret(reference.clone())),
+                Part::Variable { name, default, written } => {
+                    match (environment.get(name), default) {
+                        (Some(value), _) => text.push(value),
+                        (None, Some(default)) => default.expand_into(environment, missing, text),
+                        (None, None) => {
+                            missing.insert(name.clone());
+                            text.push(written);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What people may see of it: variables by name, defaults left out, literals through `literal`.
+    pub fn shown(&self, literal: impl Fn(&str) -> String) -> String {
+        let show = |part: &Part| match part {
+            Part::Literal(text) => literal(text),
+            Part::Secret(reference) => reference.to_string(),
+            Part::Variable { name, default: None, .. } => format!("${{{name}}}"),
+            Part::Variable { name, default: Some(_), .. } => format!("${{{name}:-…}}"),
+        };
+        self.parts.iter().map(show).collect()
+    }
+}
+
+/// Prints nothing of the text: it may be a secret.
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Template(…)")
+    }
+}
+
+/// A text with its variables put in; named secrets are still names.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Text(Vec<Piece>);
+
+/// A stretch of a [`Text`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Piece {
+    /// Characters.
+    Plain(String),
+    /// A secret to fetch when the text is used.
+    Secret(SecretReference),
+}
+
+impl Text {
+    /// A text with nothing left to fetch.
+    pub fn plain(text: &str) -> Text {
+        Text(vec![Piece::Plain(text.to_owned())])
+    }
+
+    /// The stretches in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    /// The whole text, secrets written as references.
+    pub fn with_references(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Plain(text) => text.clone(),
+            Piece::Secret(reference) => reference.to_string(),
+        };
+        self.0.iter().map(piece).collect()
+    }
+
+    fn push(&mut self, text: &str) {
+        match self.0.last_mut() {
+            Some(Piece::Plain(last)) => last.push_str(text),
+            Some(Piece::Secret(_)) | None => self.0.push(Piece::Plain(text.to_owned())),
+        }
+    }
+}
+
+/// Prints nothing of the text: it may be a secret.
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Text(…)")
+    }
+}
+
+fn parse_at(text: &str, depth: usize) -> Template {
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let closings = if depth < DEEPEST_DEFAULT { closing_braces(text) } else { HashMap::new() };
+    let mut at = 0;
+    while let Some(distance) = text[at..].find('$') {
+        let dollar = at + distance;
+        literal.push_str(&text[at..dollar]);
+        let (part, end) = parse_dollar(text, dollar, &closings, depth);
+        match part {
+            Part::Literal(piece) => literal.push_str(&piece),
+            Part::Variable { .. } | Part::Secret(_) => {
+                if !literal.is_empty() {
+                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                }
+                parts.push(part);
+            }
+        }
+        at = end;
+    }
+    literal.push_str(&text[at..]);
+    if !literal.is_empty() {
+        parts.push(Part::Literal(literal));
+    }
+    Template { written: text.to_owned(), parts }
+}
+
+/// Reads what begins with the `$` at `dollar`; says where it ends.
+fn parse_dollar(
+    text: &str,
+    dollar: usize,
+    closings: &HashMap<usize, usize>,
+    depth: usize,
+) -> (Part, usize) {
+    let after = &text[dollar + 1..];
+    if after.starts_with('$') {
+        return (Part::Literal("$".to_owned()), dollar + 2);
+    }
+    let name = name_at(after);
+    if !name.is_empty() {
+        let end = dollar + 1 + name.len();
+        return (variable(name, None, &text[dollar..end]), end);
+    }
+    let braced = closings.get(&(dollar + 1)).and_then(|close| {
+        let end = close + 1;
+        let part = parse_braced(&text[dollar + 2..*close], &text[dollar..end], depth)?;
+        Some((part, end))
+    });
+    braced.unwrap_or_else(|| (Part::Literal("$".to_owned()), dollar + 1))
+}
+
+fn parse_braced(inside: &str, written: &str, depth: usize) -> Option<Part> {
+    if let Some(reference) = SecretReference::parse(inside) {
+        return Some(Part::Secret(reference));
+    }
+    let name = name_at(inside);
+    let after = &inside[name.len()..];
+    if name.is_empty() {
+        return None;
+    }
+    match after.strip_prefix(":-") {
+        Some(default) => Some(variable(name, Some(parse_at(default, depth + 1)), written)),
+        None if after.is_empty() => Some(variable(name, None, written)),
+        None => None,
+    }
+}
+
+fn variable(name: &str, default: Option<Template>, written: &str) -> Part {
+    Part::Variable { name: name.to_owned(), default, written: written.to_owned() }
+}
+
+fn name_at(text: &str) -> &str {
+    let end = text
+        .bytes()
+        .enumerate()
+        .find(|(index, byte)| {
+            !(byte.is_ascii_alphabetic() || *byte == b'_' || (*index > 0 && byte.is_ascii_digit()))
+        })
+        .map_or(text.len(), |(index, _)| index);
+    &text[..end]
+}
+
+/// Where each `{` is closed, found in one pass; braces inside must balance.
+fn closing_braces(text: &str) -> HashMap<usize, usize> {
+    let mut open = Vec::new();
+    let mut closings = HashMap::new();
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open.push(index),
+            b'}' => {
+                if let Some(start) = open.pop() {
+                    closings.insert(start, index);
+                }
+            }
+            _ => {}
+        }
+    }
+    closings
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn environment() -> Environment {
+        [("HOST", "db.internal"), ("PORT", "5432"), ("EMPTY", ""), ("NESTED", "$HOST")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(written: &str, expanded: &str, missing: &[&str]) {
+        let mut not_found = BTreeSet::new();
+        let text = Template::parse(written).expand(&environment(), &mut not_found);
+        assert_eq!(text.with_references(), expanded);
+        assert_eq!(not_found.iter().map(String::as_str).collect::<Vec<_>>(), missing);
+    }
+
+    #[test]
+    fn all_three_spellings_are_expanded() {
+        check("$HOST:${PORT}/${DB:-main}", "db.internal:5432/main", &[]);
+        check("a$HOST.b", "adb.internal.b", &[]);
+    }
+
+    #[test]
+    fn a_missing_variable_stays_as_written_and_is_reported() {
+        check("x $NOPE y ${ALSO_NOPE}", "x $NOPE y ${ALSO_NOPE}", &["ALSO_NOPE", "NOPE"]);
+    }
+
+    #[test]
+    fn defaults_nest_and_a_set_but_empty_variable_beats_its_default() {
+        check("${A:-${B:-${PORT}}}", "5432", &[]);
+        check("${A:-${B}}", "${B}", &["B"]);
+        check("${A:-b:-c}", "b:-c", &[]);
+        check("${EMPTY:-full}", "", &[]);
+        check("${A:-{\"k\": {}}}", "{\"k\": {}}", &[]);
+        check("${A:-}", "", &[]);
+    }
+
+    #[test]
+    fn a_doubled_dollar_is_a_dollar_and_shields_what_follows() {
+        check("$$HOST costs 5$$", "$HOST costs 5$", &[]);
+        check("$${HOST}", "${HOST}", &[]);
+    }
+
+    #[test]
+    fn what_is_no_variable_stands_for_itself() {
+        for text in
+            ["$", "5$", "$1", "${}", "${1A}", "${A-b}", "${open", "${a b}", "^x$|y", "${user.key}"]
+        {
+            check(text, text, &[]);
+        }
+    }
+
+    #[test]
+    fn a_value_is_never_expanded_again() {
+        check("$NESTED", "$HOST", &[]);
+    }
+
+    #[test]
+    fn named_secrets_stay_names() {
+        check("Bearer ${keychain:github}", "Bearer ${keychain:github}", &[]);
+        let template = Template::parse("${T:-${cmd:pass show x | head -1}}${file:/run/t}");
+        assert_eq!(
+            template.secrets(),
+            [
+                &SecretReference::Command("pass show x | head -1".to_owned()),
+                &SecretReference::File("/run/t".to_owned())
+            ]
+        );
+        assert!(Template::parse("${keychain:}").secrets().is_empty());
+    }
+
+    #[test]
+    fn people_see_names_but_no_defaults_and_no_literals() {
+        let template = Template::parse("Bearer ${TOKEN:-hunter2} $HOST ${cmd:x}");
+        assert_eq!(template.shown(|_| "•".to_owned()), "•${TOKEN:-…}•${HOST}•${cmd:x}");
+        assert_eq!(format!("{template:?}"), "Template(…)");
+        assert_eq!(format!("{:?}", Text::plain("hunter2")), "Text(…)");
+    }
+
+    #[test]
+    fn a_tower_of_defaults_neither_crashes_nor_hangs() {
+        let open = "${A:-".repeat(50_000);
+        for tower in [open.clone() + &"}".repeat(50_000), open] {
+            let mut missing = BTreeSet::new();
+            let text = Template::parse(&tower).expand(&environment(), &mut missing);
+            assert!(text.with_references().starts_with("${A:-"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_a_dollar_is_untouched(text in "[^$]*") {
+            check(&text, &text, &[]);
+        }
+
+        #[test]
+        fn any_text_can_be_shielded(text in ".*") {
+            check(&text.replace('$', "$$"), &text, &[]);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[${}:A-C\\-_é ]{0,40}") {
+            let mut missing = BTreeSet::new();
+            let _expanded = Template::parse(&text).expand(&environment(), &mut missing);
+        }
+    }
+}

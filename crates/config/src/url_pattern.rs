@@ -1,0 +1,208 @@
+//! Matches URLs against policy patterns, component by component: a `*` never crosses from one
+//! component into the next, so a host in a path is never taken for a host.
+
+use url::Url;
+
+/// A pattern such as `https://*.example.com/mcp/*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrlPattern {
+    scheme: String,
+    host: String,
+    port: Option<String>,
+    path: String,
+    query: Option<String>,
+}
+
+/// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// For allow lists.
+    Strict,
+    /// For deny lists.
+    Broad,
+}
+
+impl UrlPattern {
+    /// Reads a pattern; none where it has no scheme or no host, or names a user.
+    pub fn parse(text: &str) -> Option<UrlPattern> {
+        let (scheme, rest) = text.split_once("://")?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let rest = rest.split('#').next().unwrap_or("");
+        let (path, query) = match rest.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (rest, None),
+        };
+        if scheme.is_empty() || authority.is_empty() || authority.contains('@') {
+            return None;
+        }
+        let (host, port) = split_port(authority);
+        Some(UrlPattern {
+            scheme: scheme.to_ascii_lowercase(),
+            host: ascii_host(host),
+            port: port.map(str::to_owned),
+            path: if path.is_empty() { "/".to_owned() } else { path.to_owned() },
+            query,
+        })
+    }
+
+    /// Does the URL match?
+    pub fn matches(&self, url: &Url, reading: Reading) -> bool {
+        let Some(host) = url.host_str() else { return false };
+        wildcard(&self.scheme, url.scheme())
+            && wildcard(&self.host, &host.to_ascii_lowercase())
+            && self.port_matches(url, reading)
+            && self.path_and_query_match(url, reading)
+    }
+
+    fn port_matches(&self, url: &Url, reading: Reading) -> bool {
+        match (&self.port, reading) {
+            (Some(port), _) => url
+                .port_or_known_default()
+                .is_some_and(|actual| wildcard(port, &actual.to_string())),
+            (None, Reading::Strict) => url.port().is_none(),
+            (None, Reading::Broad) => true,
+        }
+    }
+
+    fn path_and_query_match(&self, url: &Url, reading: Reading) -> bool {
+        let path = url.path();
+        let path_matches = wildcard(&self.path, path)
+            || (reading == Reading::Broad
+                && wildcard(self.path.trim_end_matches('/'), path.trim_end_matches('/')));
+        let query_matches = match (&self.query, url.query()) {
+            (Some(pattern), query) => wildcard(pattern, query.unwrap_or("")),
+            (None, None) => true,
+            (None, Some(_)) => reading == Reading::Broad || self.path.ends_with('*'),
+        };
+        path_matches && query_matches
+    }
+}
+
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+/// International names are compared in the form that goes over the wire.
+fn ascii_host(host: &str) -> String {
+    let lower = host.to_lowercase();
+    if lower.is_ascii() {
+        return lower;
+    }
+    match Url::parse(&format!("http://{lower}/")) {
+        Ok(url) => url.host_str().unwrap_or(&lower).to_owned(),
+        Err(_) => lower,
+    }
+}
+
+/// Matches a text against a pattern in which only `*` is special and stands for any characters.
+pub fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or("");
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(mut last) = pieces.next() else { return rest.is_empty() };
+    for next in pieces {
+        let Some(at) = rest.find(last) else { return false };
+        rest = &rest[at + last.len()..];
+        last = next;
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, url: &str, strict: bool, broad: bool) {
+        let pattern = UrlPattern::parse(pattern).expect("it is a pattern");
+        let url = Url::parse(url).expect("it is a URL");
+        let found = (pattern.matches(&url, Reading::Strict), pattern.matches(&url, Reading::Broad));
+        assert_eq!(found, (strict, broad));
+    }
+
+    #[test]
+    fn components_are_matched_one_by_one() {
+        check("https://h.example/*", "https://h.example/mcp", true, true);
+        check("https://*.example/*", "https://a.b.example/mcp", true, true);
+        check("https://*.example/*", "https://evil.net/.example/", false, false);
+        check("http://127.0.0.1:9/*", "http://evil.com/http://127.0.0.1:9/mcp", false, false);
+        check("https://good.example/*", "https://good.example@evil.com/", false, false);
+        check("https://good.example/*", "https://evil.com/?x=https://good.example/", false, false);
+        check("https://good.example/*", "https://evil.com#https://good.example/", false, false);
+        check("https://good.example*/*", "https://good.example.evil.com/", true, true);
+        check("*://*/mcp", "https://any.example/mcp", true, true);
+        check("*://*/mcp", "https://any.example/mcp/x", false, false);
+    }
+
+    #[test]
+    fn hosts_ignore_case_and_paths_do_not() {
+        check("https://H.Example/mcp", "https://h.EXAMPLE/mcp", true, true);
+        check("https://h.example/mcp", "https://h.example/MCP", false, false);
+        check("https://bücher.example/", "https://xn--bcher-kva.example/", true, true);
+    }
+
+    #[test]
+    fn dots_in_a_path_cannot_climb_out_of_an_allowed_folder() {
+        check("https://h.example/api/*", "https://h.example/api/../admin", false, false);
+        check("https://h.example/api/*", "https://h.example/api/%2e%2e/admin", false, false);
+    }
+
+    #[test]
+    fn silence_allows_nothing_more_and_denies_everything() {
+        check("https://h.example/mcp", "https://h.example:8443/mcp", false, true);
+        check("https://h.example/mcp", "https://h.example:443/mcp", true, true);
+        check("https://h.example:*/mcp", "https://h.example:8443/mcp", true, true);
+        check("https://h.example/mcp", "https://h.example/mcp?x=1", false, true);
+        check("https://h.example/mcp?*", "https://h.example/mcp?x=1", true, true);
+        check("https://h.example/*", "https://h.example/mcp?x=1", true, true);
+        check("https://h.example/mcp", "https://h.example/mcp/", false, true);
+        check("https://h.example", "https://h.example/", true, true);
+    }
+
+    #[test]
+    fn addresses_in_brackets_are_hosts() {
+        check("http://[::1]:8080/*", "http://[::1]:8080/mcp", true, true);
+        check("http://[::1]/*", "http://[::1]/mcp", true, true);
+    }
+
+    #[test]
+    fn what_has_no_scheme_or_host_is_no_pattern() {
+        for text in ["*127.0.0.1:9/mcp", "h.example/mcp", "https:///x", "://h/", "https://u@h/"] {
+            assert_eq!(UrlPattern::parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_without_stars_matches_itself_alone(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
+            prop_assert_eq!(wildcard(&a, &b), a == b);
+        }
+
+        #[test]
+        fn stars_put_into_a_text_still_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
+            prop_assert!(wildcard(&parts.join("*"), &parts.join("bb")));
+        }
+
+        #[test]
+        fn a_wildcard_agrees_with_a_plain_search(pattern in "[ab*]{0,6}", text in "[ab]{0,8}") {
+            prop_assert_eq!(wildcard(&pattern, &text), slow(pattern.as_bytes(), text.as_bytes()));
+        }
+    }
+
+    /// The definition, tried out in every way.
+    fn slow(pattern: &[u8], text: &[u8]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some((b'*', rest)) => (0..=text.len()).any(|skip| slow(rest, &text[skip..])),
+            Some((byte, rest)) => {
+                text.split_first().is_some_and(|(first, more)| first == byte && slow(rest, more))
+            }
+        }
+    }
+}

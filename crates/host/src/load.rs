@@ -1,0 +1,255 @@
+//! Finds and reads every source of configuration there is, and hands them to the cascade.
+//! Reads files and nothing else: no process is started, no address looked up, nothing connected to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use switchboard_config::approval::Approvals;
+use switchboard_config::cascade::{self, Breadth, Effective, Inputs};
+use switchboard_config::layer::{Layer, Naming, Shape};
+use switchboard_config::policy::{Authority, Policy};
+use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
+use switchboard_config::scope::Scope;
+use switchboard_config::settings::Settings;
+use switchboard_config::source::Source;
+use switchboard_config::template::Environment;
+
+use crate::places::{PROJECT_FILE, Places, project_root};
+use crate::read::{self, Content, Kinds};
+
+/// What the answer depends on, besides the files.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Where our things are.
+    pub places: Places,
+    /// The folder that somebody works in, absolute and without links.
+    pub working_folder: PathBuf,
+    /// The variables that entries may name.
+    pub environment: Environment,
+    /// `--mcp-config`, in the order given; the last wins.
+    pub dynamic: Vec<DynamicConfig>,
+    /// `--strict-mcp-config`
+    pub breadth: Breadth,
+    /// Layers of an embedding program: connectors, plugins from elsewhere, servers of its own.
+    pub embedded: Vec<Layer>,
+}
+
+/// One `--mcp-config`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DynamicConfig {
+    /// A file.
+    File(PathBuf),
+    /// The JSON itself.
+    Inline(String),
+}
+
+/// Every source that was looked at, and the result.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Servers and problems.
+    pub effective: Effective,
+    /// What was looked at, in the order of scopes.
+    pub looked_at: Vec<LookedAt>,
+    /// The folder that local settings are keyed by.
+    pub project_root: PathBuf,
+    /// The policy as it was applied.
+    pub policy: Policy,
+}
+
+/// A source that was looked at.
+#[derive(Debug, Clone)]
+pub struct LookedAt {
+    /// Which.
+    pub source: Arc<Source>,
+    /// What was there.
+    pub found: Found,
+}
+
+/// What was found at a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// So many servers.
+    Servers(usize),
+    /// Something that could not be read.
+    Failure,
+}
+
+/// Reads everything and decides what becomes of every server.
+pub fn load(surroundings: &Surroundings) -> Configuration {
+    let root = project_root(&surroundings.working_folder);
+    let mut reader =
+        Reader { places: &surroundings.places, looked_at: Vec::new(), problems: Vec::new() };
+    let mut inputs = Inputs {
+        environment: surroundings.environment.clone(),
+        breadth: surroundings.breadth,
+        ..Inputs::default()
+    };
+    reader.managed(&mut inputs);
+    for (index, config) in surroundings.dynamic.iter().enumerate().rev() {
+        inputs.layers.push(reader.dynamic(index, config));
+    }
+    reader.projects(&surroundings.working_folder, &mut inputs);
+    let local = surroundings.places.local_settings(&root);
+    reader.settings(Scope::Local, &local, &mut inputs);
+    reader.settings(Scope::User, &surroundings.places.user_settings(), &mut inputs);
+    reader.plugins(&mut inputs);
+    for layer in &surroundings.embedded {
+        reader.note(&layer.source, Found::Servers(layer.definitions.len()));
+        inputs.layers.push(layer.clone());
+    }
+    inputs.approvals = reader.approvals();
+    let policy = inputs.policy.clone();
+    let mut effective = cascade::resolve(inputs);
+    effective.problems.extend(reader.problems);
+    Configuration { effective, looked_at: reader.looked_at, project_root: root, policy }
+}
+
+struct Reader<'a> {
+    places: &'a Places,
+    looked_at: Vec<LookedAt>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn note(&mut self, source: &Arc<Source>, found: Found) {
+        self.looked_at.push(LookedAt { source: source.clone(), found });
+    }
+
+    /// Reads a source's text and notes it; `None` where there is nothing.
+    fn read(&mut self, source: &Arc<Source>, kinds: Kinds) -> Option<Result<String, Unreadable>> {
+        let path = source.path()?;
+        match read::text(path, kinds) {
+            Ok(Content::Absent) => {
+                self.note(source, Found::Nothing);
+                None
+            }
+            Ok(Content::Text(text)) => Some(Ok(text)),
+            Err(why) => Some(Err(why)),
+        }
+    }
+
+    fn note_layer(&mut self, layer: &Layer) {
+        let failed = layer.definitions.is_empty() && !layer.problems.is_empty();
+        let found = if failed { Found::Failure } else { Found::Servers(layer.definitions.len()) };
+        self.note(&layer.source, found);
+    }
+
+    fn layer(&mut self, source: &Arc<Source>, naming: Naming<'_>, shape: Shape) -> Option<Layer> {
+        let kinds = match source.scope {
+            Scope::Dynamic => Kinds::PipesToo,
+            Scope::Enterprise
+            | Scope::Connectors
+            | Scope::Project
+            | Scope::Local
+            | Scope::User
+            | Scope::Managed => Kinds::RegularOnly,
+        };
+        let layer = match self.read(source, kinds)? {
+            Ok(text) => Layer::read(source, &text, naming, shape),
+            Err(why) => Layer::failed(source, ProblemKind::Unreadable(why)),
+        };
+        self.note_layer(&layer);
+        Some(layer)
+    }
+
+    /// An administrator's files. The mere presence of the server file, in whatever condition, locks out the rest.
+    fn managed(&mut self, inputs: &mut Inputs) {
+        let servers = Source::file(Scope::Enterprise, self.places.managed_servers());
+        if let Some(layer) = self.layer(&servers, Naming::Plain, Shape::Wrapped) {
+            inputs.lock = Some(servers);
+            inputs.layers.push(layer);
+        }
+        let source = Source::file(Scope::Enterprise, self.places.managed_settings());
+        let settings = match self.read(&source, Kinds::RegularOnly) {
+            None => return,
+            Some(Ok(text)) => Settings::read(&source, &text, Authority::Administrator),
+            Some(Err(why)) => {
+                let kind = ProblemKind::Unreadable(why);
+                Settings::failed(&source, Authority::Administrator, kind)
+            }
+        };
+        self.take(settings, inputs);
+    }
+
+    fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut Inputs) {
+        let source = Source::file(scope, path);
+        let settings = match self.read(&source, Kinds::RegularOnly) {
+            None => return,
+            Some(Ok(text)) => Settings::read(&source, &text, Authority::Person),
+            Some(Err(why)) => {
+                Settings::failed(&source, Authority::Person, ProblemKind::Unreadable(why))
+            }
+        };
+        self.take(settings, inputs);
+    }
+
+    fn take(&mut self, settings: Settings, inputs: &mut Inputs) {
+        self.note_layer(&settings.layer);
+        inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
+        inputs.disabled.extend(settings.disabled);
+        inputs.layers.push(settings.layer);
+    }
+
+    fn dynamic(&mut self, index: usize, config: &DynamicConfig) -> Layer {
+        match config {
+            DynamicConfig::Inline(text) => {
+                let source = Source::inline(index + 1);
+                let layer = Layer::read(&source, text, Naming::Plain, Shape::Wrapped);
+                self.note_layer(&layer);
+                layer
+            }
+            DynamicConfig::File(path) => {
+                let source = Source::file(Scope::Dynamic, path);
+                self.layer(&source, Naming::Plain, Shape::Wrapped).unwrap_or_else(|| {
+                    Layer::failed(&source, ProblemKind::Unreadable(Unreadable::Absent))
+                })
+            }
+        }
+    }
+
+    /// The working folder's servers and those of every folder above it, nearest first.
+    fn projects(&mut self, working_folder: &Path, inputs: &mut Inputs) {
+        for folder in working_folder.ancestors() {
+            let source = Source::file(Scope::Project, folder.join(PROJECT_FILE));
+            inputs.layers.extend(self.layer(&source, Naming::Plain, Shape::Wrapped));
+        }
+    }
+
+    /// Plugins in the order of their names, so that the first is the same one every time.
+    fn plugins(&mut self, inputs: &mut Inputs) {
+        let folder = self.places.plugins();
+        let Ok(entries) = folder.read_dir() else { return };
+        let mut names: Vec<String> =
+            entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        for name in names {
+            let root = folder.join(&name);
+            let source = Source::file(Scope::Managed, root.join(PROJECT_FILE));
+            let layer = self.layer(&source, Naming::Plugin(&name), Shape::WrappedOrBare);
+            if let Some(mut layer) = layer {
+                let root = root.to_string_lossy().into_owned();
+                layer.variables = ["SWITCHBOARD_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"]
+                    .map(|variable| (variable.to_owned(), root.clone()))
+                    .to_vec();
+                inputs.layers.push(layer);
+            }
+        }
+    }
+
+    /// The person's decisions. A store that cannot be read approves nothing, and says so.
+    fn approvals(&mut self) -> Approvals {
+        let source = Source::file(Scope::User, self.places.approvals());
+        let kind = match read::text(&self.places.approvals(), Kinds::RegularOnly) {
+            Ok(Content::Absent) => return Approvals::default(),
+            Ok(Content::Text(text)) => match Approvals::parse(&text) {
+                Ok(approvals) => return approvals,
+                Err(damaged) => ProblemKind::Approvals(damaged),
+            },
+            Err(why) => ProblemKind::Unreadable(why),
+        };
+        self.problems.push(Problem::of_source(&source, kind));
+        Approvals::default()
+    }
+}

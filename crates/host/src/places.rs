@@ -1,0 +1,102 @@
+//! Where Switchboard keeps its things. The caller decides the folders; the names in them are decided here.
+
+use std::path::{Path, PathBuf};
+
+use switchboard_config::entry::sha256;
+
+/// The folders that everything of ours lives in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// Settings of the person.
+    pub config: PathBuf,
+    /// What the person installed, plugins for one.
+    pub data: PathBuf,
+    /// What we remember, approvals for one.
+    pub state: PathBuf,
+    /// What an administrator keeps. Only an administrator can write here, and nothing but the platform says where it is.
+    pub managed: PathBuf,
+}
+
+impl Places {
+    /// The person's settings for every project.
+    pub fn user_settings(&self) -> PathBuf {
+        self.config.join("settings.json")
+    }
+
+    /// The person's settings for one project, kept outside its tree.
+    pub fn local_settings(&self, root: &Path) -> PathBuf {
+        let path = root.to_string_lossy();
+        let plain =
+            |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
+        let name: String = root
+            .file_name()
+            .map(|name| name.to_string_lossy().chars().take(40).map(plain).collect())
+            .unwrap_or_else(|| "root".to_owned());
+        let key = &sha256(path.as_bytes())[..16];
+        self.config.join("projects").join(format!("{name}-{key}")).join("settings.json")
+    }
+
+    /// The folder of plugins, one folder each.
+    pub fn plugins(&self) -> PathBuf {
+        self.data.join("plugins")
+    }
+
+    /// What the person said of projects' servers.
+    pub fn approvals(&self) -> PathBuf {
+        self.state.join("approvals.json")
+    }
+
+    /// An administrator's servers; while this exists they are the only ones.
+    pub fn managed_servers(&self) -> PathBuf {
+        self.managed.join("managed-mcp.json")
+    }
+
+    /// An administrator's policy.
+    pub fn managed_settings(&self) -> PathBuf {
+        self.managed.join("managed-settings.json")
+    }
+}
+
+/// The file that a project keeps its servers in.
+pub const PROJECT_FILE: &str = ".mcp.json";
+
+/// The folder that a project's local settings are keyed by: the nearest one under version control,
+/// else the nearest with servers of its own, else the working folder itself.
+pub fn project_root(working_folder: &Path) -> PathBuf {
+    let holding = |name: &str| {
+        working_folder.ancestors().find(|folder| folder.join(name).symlink_metadata().is_ok())
+    };
+    holding(".git").or_else(|| holding(PROJECT_FILE)).unwrap_or(working_folder).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_projects_of_one_name_have_two_local_settings() {
+        let places = Places {
+            config: "/c".into(),
+            data: "/d".into(),
+            state: "/s".into(),
+            managed: "/m".into(),
+        };
+        let one = places.local_settings(Path::new("/a/app"));
+        let other = places.local_settings(Path::new("/b/app"));
+        assert_ne!(one, other);
+        assert!(one.starts_with("/c/projects"), "{one:?}");
+        assert!(places.local_settings(Path::new("/")).starts_with("/c/projects"));
+    }
+
+    #[test]
+    fn the_root_is_the_repository_then_the_project_file_then_the_folder() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        let deep = home.path().join("repo/a/b");
+        std::fs::create_dir_all(&deep).expect("folders");
+        assert_eq!(project_root(&deep), deep);
+        std::fs::write(home.path().join("repo/a/.mcp.json"), "{}").expect("a file");
+        assert_eq!(project_root(&deep), home.path().join("repo/a"));
+        std::fs::write(home.path().join("repo/.git"), "gitdir: elsewhere").expect("a file");
+        assert_eq!(project_root(&deep), home.path().join("repo"));
+    }
+}

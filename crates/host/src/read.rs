@@ -1,0 +1,124 @@
+//! Reads configuration files: bounded in size, never waiting on a pipe, every failure with its name.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::io::Errno;
+use switchboard_config::problem::Unreadable;
+
+/// A configuration larger than this is a mistake.
+pub const LARGEST_FILE: u64 = 16_000_000;
+
+/// What there is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    Absent,
+    /// A text.
+    Text(String),
+}
+
+/// What may be read besides regular files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    /// Nothing: a pipe in somebody's project would keep us waiting for ever.
+    RegularOnly,
+    /// Pipes too, since the person named this one, as a shell's `<(…)` does.
+    PipesToo,
+}
+
+/// Reads a file as text. That it is not there is an answer; everything else that fails is an error.
+pub fn text(path: &Path, kinds: Kinds) -> Result<Content, Unreadable> {
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if is_absent(&error) && path.symlink_metadata().is_err() => {
+            return Ok(Content::Absent);
+        }
+        Err(error) => return Err(unreadable(&error)),
+    };
+    check_kind(&metadata, kinds)?;
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(Unreadable::TooLarge { limit: LARGEST_FILE });
+    }
+    String::from_utf8(bytes).map(Content::Text).map_err(|_| Unreadable::Encoding)
+}
+
+fn check_kind(metadata: &Metadata, kinds: Kinds) -> Result<(), Unreadable> {
+    if metadata.is_dir() {
+        return Err(Unreadable::Folder);
+    }
+    let welcome = match kinds {
+        Kinds::RegularOnly => metadata.is_file(),
+        Kinds::PipesToo => metadata.is_file() || is_pipe(metadata),
+    };
+    if !welcome {
+        return Err(Unreadable::Special);
+    }
+    if metadata.len() > LARGEST_FILE {
+        return Err(Unreadable::TooLarge { limit: LARGEST_FILE });
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_fifo()
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Metadata) -> bool {
+    false
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The name of a failure. A link to nowhere is not an absent file: somebody meant something there.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of failures is open")]
+pub fn unreadable(error: &io::Error) -> Unreadable {
+    if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        return Unreadable::LinkLoop;
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound => Unreadable::Absent,
+        io::ErrorKind::PermissionDenied => Unreadable::Forbidden,
+        io::ErrorKind::IsADirectory => Unreadable::Folder,
+        other => Unreadable::Other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn everything_that_is_no_readable_text_has_its_own_name() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        let at = |name: &str| home.path().join(name);
+        let read = |name: &str| text(&at(name), Kinds::RegularOnly);
+        assert_eq!(read("nothing"), Ok(Content::Absent));
+        assert_eq!(read("nothing/below"), Ok(Content::Absent));
+        assert_eq!(read("."), Err(Unreadable::Folder));
+        symlink(at("loop"), at("loop")).expect("a link");
+        assert_eq!(read("loop"), Err(Unreadable::LinkLoop));
+        symlink(at("nothing"), at("dangling")).expect("a link");
+        assert_eq!(read("dangling"), Err(Unreadable::Absent));
+        std::fs::write(at("latin1"), b"caf\xe9").expect("a file");
+        assert_eq!(read("latin1"), Err(Unreadable::Encoding));
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).expect("a pipe");
+        assert_eq!(read("pipe"), Err(Unreadable::Special));
+        assert_eq!(text(Path::new("/dev/zero"), Kinds::PipesToo), Err(Unreadable::Special));
+        File::create(at("huge")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("a hole");
+        assert_eq!(read("huge"), Err(Unreadable::TooLarge { limit: LARGEST_FILE }));
+        std::fs::write(at("fine"), "é").expect("a file");
+        assert_eq!(read("fine"), Ok(Content::Text("é".to_owned())));
+    }
+}

@@ -1,0 +1,223 @@
+//! Fetches secrets that a configuration names: from a file, from what a command prints, from the system's keychain.
+//! Late, bounded in time and size, and never in an error's text.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use switchboard_config::problem::Unreadable;
+use switchboard_config::secret::Secret;
+use switchboard_config::template::{Piece, SecretReference, Text};
+use thiserror::Error;
+
+use crate::read::{self, Content, Kinds};
+
+/// How long a command may take to print a secret. It may ask the person for a touch of a key.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A secret larger than this is something else.
+const LARGEST_SECRET: u64 = 65_536;
+
+/// A secret could not be fetched.
+#[derive(Debug, Error)]
+#[error("could not fetch {reference}")]
+pub struct RevealError {
+    /// Which.
+    pub reference: SecretReference,
+    /// Why.
+    #[source]
+    pub kind: RevealErrorKind,
+}
+
+/// Why a secret could not be fetched.
+#[derive(Debug, Error)]
+pub enum RevealErrorKind {
+    /// The file could not be read.
+    #[error("the file {0}")]
+    File(Unreadable),
+    /// The path is neither absolute nor below the home folder.
+    #[error("the path must be absolute, or begin with `~/`")]
+    Relative,
+    /// The command could not be started.
+    #[error("`{program}` could not be started")]
+    Start {
+        /// The program.
+        program: &'static str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The command failed.
+    #[error("the command ended with {0}")]
+    Failed(ExitStatus),
+    /// The command did not end.
+    #[error("the command took longer than {} seconds", PATIENCE.as_secs())]
+    Timeout,
+    /// It printed more than a secret can be, or no text.
+    #[error("what came back is no text of at most {LARGEST_SECRET} bytes")]
+    Output,
+    /// It printed nothing.
+    #[error("nothing came back")]
+    Empty,
+}
+
+/// Puts named secrets into a text.
+pub fn text(text: &Text, home: &Path) -> Result<Secret, RevealError> {
+    let mut whole = String::new();
+    for piece in text.pieces() {
+        match piece {
+            Piece::Plain(plain) => whole.push_str(plain),
+            Piece::Secret(reference) => whole.push_str(fetch(reference, home)?.reveal()),
+        }
+    }
+    Ok(Secret::new(whole))
+}
+
+/// Fetches one secret; a line ending at its end is not part of it.
+pub fn fetch(reference: &SecretReference, home: &Path) -> Result<Secret, RevealError> {
+    let fetched = match reference {
+        SecretReference::File(path) => file(path, home),
+        SecretReference::Command(command) => shell(command),
+        SecretReference::Keychain(name) => keychain(name),
+    };
+    let fail = |kind| RevealError { reference: reference.clone(), kind };
+    let mut value = fetched.map_err(fail)?;
+    value.truncate(value.trim_end_matches(['\r', '\n']).len());
+    if value.is_empty() {
+        return Err(fail(RevealErrorKind::Empty));
+    }
+    Ok(Secret::new(value))
+}
+
+fn file(path: &str, home: &Path) -> Result<String, RevealErrorKind> {
+    let path = match path.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => PathBuf::from(path),
+    };
+    if !path.is_absolute() {
+        return Err(RevealErrorKind::Relative);
+    }
+    match read::text(&path, Kinds::RegularOnly).map_err(RevealErrorKind::File)? {
+        Content::Absent => Err(RevealErrorKind::File(Unreadable::Absent)),
+        Content::Text(text) if text.len() as u64 > LARGEST_SECRET => Err(RevealErrorKind::Output),
+        Content::Text(text) => Ok(text),
+    }
+}
+
+fn shell(command: &str) -> Result<String, RevealErrorKind> {
+    let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    output(program, &[flag, command])
+}
+
+/// The platform's own tool is asked, so that a locked keychain asks the person in the usual way.
+fn keychain(name: &str) -> Result<String, RevealErrorKind> {
+    if cfg!(target_os = "macos") {
+        return output(
+            "security",
+            &["find-generic-password", "-s", "switchboard", "-w", "-a", name],
+        );
+    }
+    output("secret-tool", &["lookup", "service", "switchboard", "name", name])
+}
+
+/// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too long.
+fn output(program: &'static str, arguments: &[&str]) -> Result<String, RevealErrorKind> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let start = |source| RevealErrorKind::Start { program, source };
+    let mut child = command.spawn().map_err(start)?;
+    let stdout = child.stdout.take();
+    let (sender, printed) = mpsc::sync_channel(1);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.map(|pipe| pipe.take(LARGEST_SECRET + 1).read_to_end(&mut bytes));
+        let _nobody_waits_any_more = sender.send(read.and(Some(bytes)));
+    });
+    let bytes = printed.recv_timeout(PATIENCE);
+    if bytes
+        .as_ref()
+        .map_or(true, |it| it.as_ref().is_none_or(|it| it.len() as u64 > LARGEST_SECRET))
+    {
+        kill_group(&child);
+    }
+    let status = child.wait().map_err(start)?;
+    let _ended_with_the_pipe = reader.join();
+    let bytes = bytes.map_err(|_| RevealErrorKind::Timeout)?.unwrap_or_default();
+    if bytes.len() as u64 > LARGEST_SECRET {
+        return Err(RevealErrorKind::Output);
+    }
+    if !status.success() {
+        return Err(RevealErrorKind::Failed(status));
+    }
+    String::from_utf8(bytes).map_err(|_| RevealErrorKind::Output)
+}
+
+#[cfg(unix)]
+fn kill_group(child: &std::process::Child) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _already_gone = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn kill_group(_: &std::process::Child) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(reference: SecretReference, home: &Path, expected: Result<&str, &str>) {
+        let found = fetch(&reference, home);
+        let found = found.as_ref().map(Secret::reveal).map_err(|error| error.kind.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_file_is_read_below_home_or_by_its_full_path() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        std::fs::write(home.path().join("token"), "canary\n").expect("a file");
+        std::fs::write(home.path().join("empty"), "\n").expect("a file");
+        let file = |path: &str| SecretReference::File(path.to_owned());
+        check(file("~/token"), home.path(), Ok("canary"));
+        check(file(&home.path().join("token").to_string_lossy()), home.path(), Ok("canary"));
+        check(file("token"), home.path(), Err("the path must be absolute, or begin with `~/`"));
+        check(file("~/none"), home.path(), Err("the file does not exist"));
+        check(file("~/"), home.path(), Err("the file is a folder, not a file"));
+        check(file("~/empty"), home.path(), Err("nothing came back"));
+    }
+
+    #[test]
+    fn a_command_prints_the_secret_and_its_failures_are_told_apart() {
+        let home = Path::new("/");
+        let command = |text: &str| SecretReference::Command(text.to_owned());
+        check(command("printf 'can'; printf 'ary\n\n'"), home, Ok("canary"));
+        check(
+            command("echo canary >&2; exit 3"),
+            home,
+            Err("the command ended with exit status: 3"),
+        );
+        check(command("true"), home, Err("nothing came back"));
+        check(command("yes"), home, Err("what came back is no text of at most 65536 bytes"));
+        check(
+            command("printf '\\377'"),
+            home,
+            Err("what came back is no text of at most 65536 bytes"),
+        );
+    }
+
+    #[test]
+    fn secrets_are_put_into_the_text_around_them_and_do_not_print() {
+        use std::collections::BTreeSet;
+        use switchboard_config::template::{Environment, Template};
+        let template = Template::parse("Bearer ${cmd:echo canary}!");
+        let expanded = template.expand(&Environment::default(), &mut BTreeSet::new());
+        let secret = text(&expanded, Path::new("/")).expect("it prints");
+        assert_eq!(secret.reveal(), "Bearer canary!");
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+}

@@ -1,0 +1,109 @@
+//! What can stop a chore: how it is printed, and which exit code it leaves.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::run::StepError;
+use crate::tidy::TreeError;
+use crate::tools::ToolError;
+use crate::workshop::WorkshopError;
+
+/// The exit code of a chore that was asked for wrongly, as shells and clap have it.
+const USAGE: u8 = 2;
+
+/// Why a chore stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// No chore has this name.
+    UnknownChore(String),
+    /// The repository could not be found.
+    Workshop(WorkshopError),
+    /// A tool is missing and could not be installed.
+    Tool(ToolError),
+    /// A step ended badly.
+    Step(StepError),
+    /// The repository could not be read.
+    Tree(TreeError),
+    /// This many violations were printed.
+    Walls(usize),
+}
+
+impl Failure {
+    /// Tells the person, unless the step that failed has just done so itself.
+    pub fn print(&self) {
+        if let Failure::Step(step) = self
+            && step.has_spoken()
+        {
+            return;
+        }
+        eprintln!("error: {self}");
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            eprintln!("  caused by: {error}");
+            cause = error.source();
+        }
+    }
+
+    /// The code of the step that failed, where there is one.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::UnknownChore(_) => ExitCode::from(USAGE),
+            Failure::Step(step) => ExitCode::from(step.code()),
+            Failure::Workshop(_) | Failure::Tool(_) | Failure::Tree(_) | Failure::Walls(_) => {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::UnknownChore(name) => {
+                write!(out, "no chore is called `{name}`; `cargo xtask help` lists them")
+            }
+            Failure::Workshop(error) => error.fmt(out),
+            Failure::Tool(error) => error.fmt(out),
+            Failure::Step(error) => error.fmt(out),
+            Failure::Tree(error) => error.fmt(out),
+            Failure::Walls(count) => write!(out, "{count} places break a wall"),
+        }
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Failure::UnknownChore(_) | Failure::Walls(_) => None,
+            Failure::Workshop(error) => error.source(),
+            Failure::Tool(error) => error.source(),
+            Failure::Step(error) => error.source(),
+            Failure::Tree(error) => error.source(),
+        }
+    }
+}
+
+impl From<WorkshopError> for Failure {
+    fn from(error: WorkshopError) -> Self {
+        Failure::Workshop(error)
+    }
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Failure::Tool(error)
+    }
+}
+
+impl From<StepError> for Failure {
+    fn from(error: StepError) -> Self {
+        Failure::Step(error)
+    }
+}
+
+impl From<TreeError> for Failure {
+    fn from(error: TreeError) -> Self {
+        Failure::Tree(error)
+    }
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask`: the project's own chores, one word each.
+//! This file only picks the chore; the chores live in the files it names.
+
+mod failure;
+mod run;
+mod test;
+mod tidy;
+mod tools;
+mod workshop;
+
+use std::env;
+use std::process::ExitCode;
+
+use failure::Failure;
+use run::{Closing, Step};
+use workshop::Workshop;
+
+const HELP: &str = "\
+Switchboard's own chores
+
+Usage: cargo xtask <CHORE> [ARGUMENTS...]
+
+Chores:
+  test [FILTER...]  format, lints, spelling, licences, then every test; FILTER goes to nextest
+  check             the same
+  tidy              only the walls: who may use what, and where
+  docs              write the reference pages and the outputs shown in docs again
+  bench [WHAT...]   measure; WHAT goes to the bench program
+  help              this text
+
+Missing tools are installed by `test`.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match chore(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            failure.exit_code()
+        }
+    }
+}
+
+fn chore(arguments: &[String]) -> Result<(), Failure> {
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("help", arguments),
+    };
+    match name {
+        "test" | "check" => test::run(&Workshop::from_environment()?, rest),
+        "tidy" => tidy::run(&Workshop::from_environment()?.root),
+        "docs" => docs(&Workshop::from_environment()?, rest),
+        "bench" => bench(&Workshop::from_environment()?, rest),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            Ok(())
+        }
+        unknown => Err(Failure::UnknownChore(unknown.to_owned())),
+    }
+}
+
+fn docs(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+    let mut nextest = workshop.cargo("nextest run --package swb --locked -E");
+    nextest.arg("test(docs)").args(rest).env("SWB_BLESS", "1");
+    run::all(vec![Step::new("docs", nextest, Closing::OwnSummary)])?;
+    Ok(())
+}
+
+fn bench(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+    let mut bench = workshop.cargo("run --release --package swb-bench --locked --");
+    bench.args(rest);
+    run::all(vec![Step::new("bench", bench, Closing::OwnSummary)])?;
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Finds the tools the checks need and installs the ones that are missing.
+//! A tool that cannot be had is an error that lists what was tried; no check is ever skipped.
+
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::run;
+use crate::workshop::Workshop;
+
+const NEXTEST: Package = Package {
+    // Everything but the updater, which costs build time and has no use here.
+    name: "cargo-nextest",
+    version: "0.9.143",
+    options: "--no-default-features --features default-no-update",
+};
+const DENY: Package = Package { name: "cargo-deny", version: "0.20.2", options: "" };
+const TYPOS: Package = Package { name: "typos-cli", version: "1.51.1", options: "" };
+/// The same program on the Python index, already compiled: seconds instead of minutes.
+const TYPOS_WHEEL: &str = "typos==1.51.1";
+
+/// How to compile tools: they run for seconds, so building them fast beats making them fast.
+const PROFILE: &[(&str, &str)] = &[
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+];
+
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    options: &'static str,
+}
+
+/// Tools that are not cargo subcommands, and where they are.
+#[derive(Debug)]
+pub struct Tools {
+    /// The spell checker.
+    pub typos: PathBuf,
+}
+
+/// Makes sure that every tool is there.
+pub fn prepare(workshop: &Workshop) -> Result<Tools, ToolError> {
+    component(workshop, "fmt", "rustfmt")?;
+    component(workshop, "clippy", "clippy")?;
+    subcommand(workshop, "nextest", &NEXTEST)?;
+    subcommand(workshop, "deny", &DENY)?;
+    let tools = Tools { typos: typos(workshop)? };
+    // Kept until here so that tools share what they have in common, and an interrupted install
+    // goes on where it stopped. Nothing to remove is the usual case.
+    let _absent = fs::remove_dir_all(build_folder(workshop));
+    Ok(tools)
+}
+
+fn component(workshop: &Workshop, subcommand: &str, name: &'static str) -> Result<(), ToolError> {
+    if answers(workshop.cargo(subcommand)) {
+        return Ok(());
+    }
+    Err(ToolError { tool: name, kind: ToolErrorKind::MissingComponent })
+}
+
+fn subcommand(workshop: &Workshop, name: &str, package: &Package) -> Result<(), ToolError> {
+    if answers(workshop.cargo(name)) {
+        return Ok(());
+    }
+    let mut attempts = Attempts::default();
+    if attempts.run(install(workshop, package)) && answers(workshop.cargo(name)) {
+        return Ok(());
+    }
+    Err(attempts.into_error(package.name))
+}
+
+fn typos(workshop: &Workshop) -> Result<PathBuf, ToolError> {
+    let venv = workshop.target.join("tools").join("venv");
+    let from_wheel = venv.join("bin").join("typos");
+    let from_cargo = workshop.installed.join("typos");
+    let works = |place: &PathBuf| answers(workshop.program(place));
+    let places = [PathBuf::from("typos"), from_wheel.clone(), from_cargo.clone()];
+    if let Some(found) = places.into_iter().find(works) {
+        return Ok(found);
+    }
+
+    let mut attempts = Attempts::default();
+    let mut make_venv = workshop.program("python3");
+    make_venv.args(["-m", "venv"]).arg(&venv);
+    let mut pip = workshop.program(venv.join("bin").join("python"));
+    pip.args(["-m", "pip", "install", "--quiet", TYPOS_WHEEL]);
+    if attempts.run(make_venv) && attempts.run(pip) && works(&from_wheel) {
+        return Ok(from_wheel);
+    }
+    if attempts.run(install(workshop, &TYPOS)) && works(&from_cargo) {
+        return Ok(from_cargo);
+    }
+    Err(attempts.into_error("typos"))
+}
+
+fn install(workshop: &Workshop, package: &Package) -> Command {
+    let Package { name, version, options } = package;
+    let mut command = workshop.cargo("install --locked");
+    command.args([name, "--version", version]).args(options.split_whitespace());
+    command.arg("--target-dir").arg(build_folder(workshop)).envs(PROFILE.iter().copied());
+    command
+}
+
+fn build_folder(workshop: &Workshop) -> PathBuf {
+    workshop.target.join("tools").join("build")
+}
+
+/// Whether the program exists and can say its version.
+fn answers(mut program: Command) -> bool {
+    program.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    program.status().is_ok_and(|status| status.success())
+}
+
+/// What was tried to get one tool, and how each try ended.
+#[derive(Debug, Default)]
+struct Attempts {
+    lines: Vec<String>,
+}
+
+impl Attempts {
+    fn run(&mut self, mut command: Command) -> bool {
+        let line = run::line(&command);
+        eprintln!("==> install: {line}");
+        let start = Instant::now();
+        let result = command.stdin(Stdio::null()).status();
+        eprintln!("    install took {:.1} s", start.elapsed().as_secs_f64());
+        let (outcome, succeeded) = match result {
+            Ok(status) => (status.to_string(), status.success()),
+            Err(error) => (error.to_string(), false),
+        };
+        self.lines.push(format!("`{line}`: {outcome}"));
+        succeeded
+    }
+
+    fn into_error(self, tool: &'static str) -> ToolError {
+        ToolError { tool, kind: ToolErrorKind::NotInstalled { tried: self.lines } }
+    }
+}
+
+/// A tool is missing.
+#[derive(Debug)]
+pub struct ToolError {
+    tool: &'static str,
+    kind: ToolErrorKind,
+}
+
+/// Why it is still missing.
+#[derive(Debug)]
+pub enum ToolErrorKind {
+    /// It belongs to the Rust toolchain, which is not ours to change.
+    MissingComponent,
+    /// No way of installing it led to a program that runs.
+    NotInstalled {
+        /// The commands, each with its outcome.
+        tried: Vec<String>,
+    },
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tool = self.tool;
+        match &self.kind {
+            ToolErrorKind::MissingComponent => write!(
+                out,
+                "this Rust toolchain has no `{tool}`; run `rustup component add {tool}`"
+            ),
+            ToolErrorKind::NotInstalled { tried } => {
+                write!(out, "`{tool}` is missing and could not be installed; tried:")?;
+                tried.iter().try_for_each(|line| write!(out, "\n  {line}"))
+            }
+        }
+    }
+}
+
+impl Error for ToolError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_cannot_be_had_lists_every_try() {
+        let mut attempts = Attempts::default();
+        let mut failing = Command::new("sh");
+        failing.args(["-c", "exit 3"]);
+
+        assert!(!attempts.run(failing));
+        assert!(!attempts.run(Command::new("no-such-program")));
+
+        assert_eq!(
+            attempts.into_error("typos").to_string(),
+            "`typos` is missing and could not be installed; tried:\n  \
+             `sh -c exit 3`: exit status: 3\n  \
+             `no-such-program`: No such file or directory (os error 2)"
+        );
+    }
+
+    #[test]
+    fn a_missing_component_names_the_command_to_type() {
+        let folder = tempfile::tempdir().unwrap();
+        let workshop = Workshop::at(folder.path());
+
+        let error = component(&workshop, "no-such-subcommand", "rustfmt").unwrap_err();
+
+        assert_eq!(
+            error.to_string(),
+            "this Rust toolchain has no `rustfmt`; run `rustup component add rustfmt`"
+        );
+    }
+}

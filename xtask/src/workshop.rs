@@ -1,0 +1,88 @@
+//! Where a run takes place: the repository, the cargo to call, the folder builds go to.
+//! The only file here that reads the environment.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The surroundings of one run.
+#[derive(Debug)]
+pub struct Workshop {
+    /// The repository's top folder.
+    pub root: PathBuf,
+    /// Where cargo builds, and where tools of our own are kept.
+    pub target: PathBuf,
+    /// Where `cargo install` puts programs.
+    pub installed: PathBuf,
+    cargo: OsString,
+    chosen_target: Option<PathBuf>,
+}
+
+/// The program was not started by cargo, so nobody said where the repository is.
+#[derive(Debug)]
+pub struct WorkshopError;
+
+impl fmt::Display for WorkshopError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the repository is unknown; start this program as `cargo xtask`")
+    }
+}
+
+impl Error for WorkshopError {}
+
+impl Workshop {
+    /// Reads what cargo tells the programs it runs.
+    ///
+    /// The repository is asked for at run time: a build folder shared by several clones would
+    /// otherwise remember the clone that compiled this program.
+    pub fn from_environment() -> Result<Self, WorkshopError> {
+        let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let root = package.as_deref().and_then(Path::parent).ok_or(WorkshopError)?.to_owned();
+        // Cargo reads a relative folder from where it stands, and steps stand in the root.
+        let chosen_target =
+            env::var_os("CARGO_TARGET_DIR").and_then(|chosen| std::path::absolute(chosen).ok());
+        let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
+            let user = env::var_os("HOME")?;
+            Some(PathBuf::from(user).join(".cargo"))
+        });
+        Ok(Workshop {
+            target: chosen_target.clone().unwrap_or_else(|| root.join("target")),
+            root,
+            installed: home.unwrap_or_default().join("bin"),
+            cargo: env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
+            chosen_target,
+        })
+    }
+
+    /// A cargo command in the root; `words` are split at spaces.
+    pub fn cargo(&self, words: &str) -> Command {
+        let mut command = self.program(&self.cargo);
+        command.args(words.split_whitespace());
+        command
+    }
+
+    /// Any other command in the root.
+    pub fn program(&self, program: impl Into<OsString>) -> Command {
+        let mut command = Command::new(program.into());
+        command.current_dir(&self.root);
+        if let Some(chosen) = &self.chosen_target {
+            command.env("CARGO_TARGET_DIR", chosen);
+        }
+        command
+    }
+
+    /// A workshop for tests.
+    #[cfg(test)]
+    pub fn at(root: &Path) -> Self {
+        Workshop {
+            root: root.to_owned(),
+            target: root.join("target"),
+            installed: root.join("bin"),
+            cargo: "cargo".into(),
+            chosen_target: None,
+        }
+    }
+}

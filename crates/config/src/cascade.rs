@@ -147,10 +147,15 @@ impl Server {
         }
     }
 
+    /// May it start?
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
     /// May its tools run without asking? Only where somebody with a say in it said so.
     pub fn is_trusted(&self) -> bool {
         let asked = self.entry.as_ref().is_some_and(|entry| entry.common.trust);
-        asked && matches!(self.state, State::Ready)
+        asked && self.is_ready()
     }
 }
 

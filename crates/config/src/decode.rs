@@ -1,6 +1,7 @@
 //! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
 //! A problem of severity error means that this server is left out; the others are not touched.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use url::Url;
@@ -307,8 +308,9 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
             return None;
         };
         let mut fields = Fields { server, prefix, span: node.span, members, reporter };
-        for (index, member) in members.iter().enumerate() {
-            if members[..index].iter().any(|earlier| earlier.key == member.key) {
+        let mut seen = HashSet::new();
+        for member in members {
+            if !seen.insert(member.key.as_str()) {
                 fields.report(member.key_span, &member.key, ProblemKind::Doubled);
             }
         }
@@ -405,7 +407,9 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
             return Vec::new();
         };
         let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
-        for member in members {
+        let last: HashMap<&str, usize> =
+            members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
+        for (index, member) in members.iter().enumerate() {
             let full = format!("{key}.{}", member.key);
             let Value::Text(text) = &member.node.value else {
                 self.wrong(&member.node, &full, "a string");
@@ -416,8 +420,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
             } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
             {
                 self.report(member.node.span, &full, ProblemKind::ControlCharacter);
-            } else {
-                pairs.retain(|(name, _)| *name != member.key);
+            } else if last.get(member.key.as_str()) == Some(&index) {
                 pairs.push((member.key.clone(), Template::parse(text)));
             }
         }

@@ -89,6 +89,16 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
     Ok(format!("{mark}{body}"))
 }
 
+/// Does the text define a server of that name? A text that makes no sense defines none.
+pub fn has_server(text: &str, name: &str) -> bool {
+    let text = without_mark(text);
+    let root = Document::parse(text).ok().and_then(|document| document.root);
+    root.is_some_and(|root| {
+        let servers = Place { text, node: &root }.member(SERVERS);
+        servers.is_some_and(|servers| servers.index(name).is_some())
+    })
+}
+
 fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
     let root = match Document::parse(&text).map_err(EditError::Syntax)?.root {
         Some(root) => root,

@@ -283,13 +283,13 @@ pub fn read(file: &PeerFile, text: &str, project: &Path) -> Result<Found, ReadEr
 mod tests {
     use super::*;
 
-    const PROJECT: &str = "/work/app";
+    const PROJECT: &str = "/w/app";
 
     fn folders(platform: Platform) -> Folders<'static> {
         let (home, config) = match platform {
-            Platform::Linux => ("/home/ada", "/home/ada/.xdg"),
-            Platform::MacOs => ("/Users/ada", "/unused"),
-            Platform::Windows => ("C:/Users/ada", "C:/Users/ada/AppData/Roaming"),
+            Platform::Linux => ("/h/ada", "/h/ada/.xdg"),
+            Platform::MacOs => ("/h/ada", "/unused"),
+            Platform::Windows => ("C:/h/ada", "C:/h/ada/AppData/Roaming"),
         };
         Folders {
             home: Path::new(home),
@@ -334,45 +334,42 @@ mod tests {
         use Peer::*;
         use Reach::*;
         let linux = Platform::Linux;
-        check(ClaudeCode, linux, &[("/home/ada/.claude.json", User)]);
-        check(ClaudeDesktop, linux, &[("/home/ada/.xdg/Claude/claude_desktop_config.json", User)]);
+        check(ClaudeCode, linux, &[("/h/ada/.claude.json", User)]);
+        check(ClaudeDesktop, linux, &[("/h/ada/.xdg/Claude/claude_desktop_config.json", User)]);
         check(
             Cursor,
             linux,
-            &[("/home/ada/.cursor/mcp.json", User), ("/work/app/.cursor/mcp.json", Project)],
+            &[("/h/ada/.cursor/mcp.json", User), ("/w/app/.cursor/mcp.json", Project)],
         );
         check(
             VsCode,
             linux,
             &[
-                ("/home/ada/.xdg/Code/User/mcp.json", User),
-                ("/home/ada/.xdg/Code - Insiders/User/mcp.json", User),
-                ("/work/app/.vscode/mcp.json", Project),
+                ("/h/ada/.xdg/Code/User/mcp.json", User),
+                ("/h/ada/.xdg/Code - Insiders/User/mcp.json", User),
+                ("/w/app/.vscode/mcp.json", Project),
             ],
         );
         check(
             Codex,
             linux,
-            &[("/home/ada/.codex/config.toml", User), ("/work/app/.codex/config.toml", Project)],
+            &[("/h/ada/.codex/config.toml", User), ("/w/app/.codex/config.toml", Project)],
         );
         check(
             Gemini,
             linux,
-            &[
-                ("/home/ada/.gemini/settings.json", User),
-                ("/work/app/.gemini/settings.json", Project),
-            ],
+            &[("/h/ada/.gemini/settings.json", User), ("/w/app/.gemini/settings.json", Project)],
         );
         check(
             Opencode,
             linux,
             &[
-                ("/home/ada/.xdg/opencode/opencode.json", User),
-                ("/home/ada/.xdg/opencode/opencode.jsonc", User),
-                ("/work/app/opencode.json", Project),
-                ("/work/app/opencode.jsonc", Project),
-                ("/work/app/.opencode/opencode.json", Project),
-                ("/work/app/.opencode/opencode.jsonc", Project),
+                ("/h/ada/.xdg/opencode/opencode.json", User),
+                ("/h/ada/.xdg/opencode/opencode.jsonc", User),
+                ("/w/app/opencode.json", Project),
+                ("/w/app/opencode.jsonc", Project),
+                ("/w/app/.opencode/opencode.json", Project),
+                ("/w/app/.opencode/opencode.jsonc", Project),
             ],
         );
     }
@@ -384,16 +381,16 @@ mod tests {
         check(
             Peer::ClaudeDesktop,
             Platform::MacOs,
-            &[(&format!("/Users/ada/Library/Application Support/{desktop}"), User)],
+            &[(&format!("/h/ada/Library/Application Support/{desktop}"), User)],
         );
         check(
             Peer::ClaudeDesktop,
             Platform::Windows,
-            &[(&format!("C:/Users/ada/AppData/Roaming/{desktop}"), User)],
+            &[(&format!("C:/h/ada/AppData/Roaming/{desktop}"), User)],
         );
         for (platform, expected) in [
-            (Platform::MacOs, "/Users/ada/.config/opencode/opencode.json"),
-            (Platform::Windows, "C:/Users/ada/.config/opencode/opencode.json"),
+            (Platform::MacOs, "/h/ada/.config/opencode/opencode.json"),
+            (Platform::Windows, "C:/h/ada/.config/opencode/opencode.json"),
         ] {
             assert_eq!(files(Peer::Opencode, &folders(platform))[0].path, Path::new(expected));
         }

@@ -1,6 +1,7 @@
 //! Reads one source's text into a layer: the servers it defines, each whole or with what is wrong with it.
 //! One bad entry never hides the good ones.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::decode;
@@ -170,15 +171,18 @@ fn definitions(
     naming: Naming<'_>,
     reporter: &mut Reporter<'_>,
 ) -> Vec<Definition> {
-    let mut definitions: Vec<Definition> = Vec::with_capacity(members.len());
-    for member in members {
-        let definition = definition(member, naming, reporter);
-        if let Some(earlier) = definitions.iter().position(|it| it.name == definition.name) {
-            definitions.remove(earlier);
+    let last: HashMap<&str, usize> =
+        members.iter().enumerate().map(|(index, member)| (member.key.as_str(), index)).collect();
+    let mut definitions = Vec::with_capacity(last.len());
+    let mut seen = HashSet::new();
+    for (index, member) in members.iter().enumerate() {
+        if !seen.insert(member.key.as_str()) {
             let subject = Subject { server: Some(&member.key), key: "" };
             reporter.report(member.key_span, subject, ProblemKind::Doubled);
         }
-        definitions.push(definition);
+        if last.get(member.key.as_str()) == Some(&index) {
+            definitions.push(definition(member, naming, reporter));
+        }
     }
     definitions
 }

@@ -1,11 +1,14 @@
 //! Matches URLs against policy patterns, component by component: a `*` never crosses from one
 //! component into the next, so a host in a path is never taken for a host.
 
+use std::fmt;
+
 use url::Url;
 
 /// A pattern such as `https://*.example.com/mcp/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlPattern {
+    written: String,
     scheme: String,
     host: String,
     port: Option<String>,
@@ -38,6 +41,7 @@ impl UrlPattern {
         }
         let (host, port) = split_port(authority);
         Some(UrlPattern {
+            written: text.to_owned(),
             scheme: scheme.to_ascii_lowercase(),
             host: ascii_host(host),
             port: port.map(str::to_owned),
@@ -76,6 +80,12 @@ impl UrlPattern {
             (None, Some(_)) => reading == Reading::Broad || self.path.ends_with('*'),
         };
         path_matches && query_matches
+    }
+}
+
+impl fmt::Display for UrlPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
     }
 }
 

@@ -10,7 +10,7 @@ use switchboard_config::layer::{Layer, Naming, Shape};
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
 use switchboard_config::scope::Scope;
-use switchboard_config::settings::Settings;
+use switchboard_config::settings::{Settings, SwitchedOff};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
@@ -54,6 +54,8 @@ pub struct Configuration {
     pub project_root: PathBuf,
     /// The policy as it was applied.
     pub policy: Policy,
+    /// Servers that settings switch off.
+    pub disabled: Vec<SwitchedOff>,
 }
 
 /// A source that was looked at.
@@ -100,10 +102,10 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         inputs.layers.push(layer.clone());
     }
     inputs.approvals = reader.approvals();
-    let policy = inputs.policy.clone();
+    let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
     let mut effective = cascade::resolve(inputs);
     effective.problems.extend(reader.problems);
-    Configuration { effective, looked_at: reader.looked_at, project_root: root, policy }
+    Configuration { effective, looked_at: reader.looked_at, project_root: root, policy, disabled }
 }
 
 struct Reader<'a> {

@@ -9,13 +9,17 @@ use super::tree::{RustFile, Tree, crate_folder};
 /// a promise and so must be free to repeat.
 const REPEATABLE: &[&str] = &["lib", "main", "mod", "build", "state", "tests"];
 
+/// A command's file has the command's name, which is what people type, whatever else has that name.
+const COMMANDS: &str = "crates/cli/src/commands/";
+
 /// Finds files that share their name with one in another crate.
 pub fn find(tree: &Tree) -> Vec<Finding> {
     let mut first_seen: BTreeMap<&str, &RustFile> = BTreeMap::new();
     let mut findings = Vec::new();
     for file in &tree.sources {
         let folder = crate_folder(&file.path);
-        if folder.is_none() || file.is_integration_test() || REPEATABLE.contains(&file.stem()) {
+        let is_free = file.is_integration_test() || file.path.starts_with(COMMANDS);
+        if folder.is_none() || is_free || REPEATABLE.contains(&file.stem()) {
             continue;
         }
         let first = *first_seen.entry(file.stem()).or_insert(file);
@@ -54,6 +58,7 @@ mod tests {
                 ("crates/auth/src/b/server.rs", "//! A."),
                 ("crates/auth/src/lib.rs", "//! A."),
                 ("crates/auth/src/state.rs", "//! A."),
+                ("crates/cli/src/commands/server.rs", "//! A."),
                 ("crates/auth/tests/it/list.rs", "//! A."),
                 ("crates/host/build.rs", "//! A."),
                 ("crates/host/src/lib.rs", "//! A."),

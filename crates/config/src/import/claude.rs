@@ -147,7 +147,7 @@ mod tests {
     "events": { "type": "streamable-http", "url": "https://e.example.com" },
   },
   "projects": {
-    "/work/app": {
+    "/w/app": {
       "allowedTools": [],
       "mcpServers": {
         "db": { "command": "pg-mcp", "env": { "URL": "${DB_URL}" } },
@@ -155,7 +155,7 @@ mod tests {
       },
       "disabledMcpServers": ["old", "files"],
     },
-    "/work/other": { "mcpServers": { "x": { "command": "x" } } },
+    "/w/other": { "mcpServers": { "x": { "command": "x" } } },
   },
 }"#,
             r#"github (User) {"type":"http","url":"https://api.example.com/mcp?org=${ORG:-acme}","headers":{"Authorization":"Bearer ${GITHUB_TOKEN}"},"headersHelper":"pass show \"$NAME\"","oauth":{"clientId":"abc","callbackPort":8080,"scopes":"repo user","xaa":true},"timeout":60000}
@@ -243,10 +243,10 @@ off (User) {"type":"stdio","command":"x","disabled":true}
     #[test]
     fn a_project_is_the_same_however_its_folder_is_written() {
         for (written, project, expected) in [
-            ("/work/app/", "/work/app", true),
-            ("/work/App", "/work/app", false),
-            ("/work/app2", "/work/app", false),
-            ("C:/Users/ada", "c:\\Users\\ada\\", true),
+            ("/w/app/", "/w/app", true),
+            ("/w/App", "/w/app", false),
+            ("/w/app2", "/w/app", false),
+            ("C:/people/ada", "c:\\people\\ada\\", true),
             ("/a\\b", "/a/b", false),
         ] {
             assert_eq!(

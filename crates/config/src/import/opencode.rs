@@ -146,10 +146,10 @@ mod tests {
     "shell": { "type": "local", "command": "npx x" },
   },
 }"#,
-            r#"local (User) {"type":"stdio","command":"bun","args":["x","server","$$HOME"],"env":{"KEY":"${API_KEY}","CERT":"${file:/home/ada/.xdg/opencode/cert.pem}","JSON":"{\"a\": 1}"},"timeout":5000,"disabled":true}
+            r#"local (User) {"type":"stdio","command":"bun","args":["x","server","$$HOME"],"env":{"KEY":"${API_KEY}","CERT":"${file:/h/ada/.xdg/opencode/cert.pem}","JSON":"{\"a\": 1}"},"timeout":5000,"disabled":true}
   `command[3]`: `$` became `$$` so that it keeps meaning a dollar
   `API_KEY` must be set
-  `environment.CERT` is read from `/home/ada/.xdg/opencode/cert.pem`
+  `environment.CERT` is read from `/h/ada/.xdg/opencode/cert.pem`
 remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${file:~/.token}"},"oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":"a b"}}
   `HOST` must be set
   `headers.Authorization` is read from `~/.token`

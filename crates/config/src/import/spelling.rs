@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn substitution() -> Spelling {
-        Spelling::Substitution { folder: PathBuf::from("/home/ada/.config/opencode") }
+        Spelling::Substitution { folder: PathBuf::from("/h/ada/.config/opencode") }
     }
 
     #[track_caller]
@@ -328,8 +328,8 @@ mod tests {
         check(
             &substitution(),
             "{file:./t}",
-            "${file:/home/ada/.config/opencode/t}",
-            "[Reads(\"/home/ada/.config/opencode/t\")]",
+            "${file:/h/ada/.config/opencode/t}",
+            "[Reads(\"/h/ada/.config/opencode/t\")]",
         );
         check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[Doubled]");
     }

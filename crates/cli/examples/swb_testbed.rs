@@ -1,0 +1,10 @@
+//! The program `swb` with the administrator's folder taken from a variable, for tests alone.
+//! `swb` itself has no such variable: nothing may lift an administrator's control.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let managed = std::env::var_os("SWB_TESTBED_MANAGED").map(PathBuf::from);
+    swb_cli::run(managed.unwrap_or_else(swb_cli::machine::managed_folder))
+}

@@ -1,0 +1,102 @@
+//! The command line: one table from which parsing, help, completions, the man page and the reference are made.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{
+    add, add_json, approve, completions, config, disable, enable, get, import, list, man, paths,
+    policy, reject, remove, reset_project_choices,
+};
+
+/// One host for every MCP server you have.
+///
+/// Finds the servers that you, your project and your company have configured, says where each comes
+/// from and whether it may run, and edits those files safely. Every command also answers to `swb mcp …`.
+#[derive(Debug, Parser)]
+#[command(name = "swb", bin_name = "swb", version, max_term_width = 100)]
+pub struct Arguments {
+    /// Flags of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do; without it, an overview.
+    #[command(subcommand)]
+    pub command: Option<Top>,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// More servers, from a file or from JSON given here; may be repeated, the last one wins
+    #[arg(long, global = true, value_name = "FILE|JSON", help_heading = "Global options")]
+    pub mcp_config: Vec<String>,
+    /// Only the servers of --mcp-config
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub strict_mcp_config: bool,
+    /// Answer in JSON, for programs
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = "Global options")]
+    pub color: Colour,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// A command, with or without `mcp` in front.
+#[derive(Debug, Subcommand)]
+pub enum Top {
+    /// The commands themselves.
+    #[command(flatten)]
+    Plain(Verb),
+    /// The same commands once more, for hands that type `mcp`
+    Mcp {
+        /// The command.
+        #[command(subcommand)]
+        verb: Verb,
+    },
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List configured servers, without connecting to any
+    List(list::List),
+    /// Show one server: where it comes from, what it runs, whether it may
+    Get(get::Get),
+    /// Add a server: a command to start or a URL to reach
+    Add(Box<add::Add>),
+    /// Add a server from its JSON entry
+    AddJson(add_json::AddJson),
+    /// Take over servers that other programs have configured
+    Import(import::Import),
+    /// Remove a server
+    Remove(remove::Remove),
+    /// Switch a server on
+    Enable(enable::Enable),
+    /// Switch a server off
+    Disable(disable::Disable),
+    /// Let a project's server run, exactly as it is defined now
+    Approve(approve::Approve),
+    /// Never let a project's server run
+    Reject(reject::Reject),
+    /// Forget what was approved and rejected in this project
+    ResetProjectChoices(reset_project_choices::ResetProjectChoices),
+    /// Explain what policies allow and deny
+    Policy(policy::PolicyCommand),
+    /// Explain and check the configuration as a whole
+    Config(config::ConfigCommand),
+    /// Show where everything is kept
+    Paths(paths::Paths),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page
+    Man(man::Man),
+}

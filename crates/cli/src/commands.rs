@@ -1,0 +1,58 @@
+//! The commands, one file each. Each takes its arguments and a session and comes back with an outcome.
+
+pub mod add;
+pub mod add_json;
+pub mod approve;
+pub mod completions;
+pub mod config;
+pub mod disable;
+pub mod enable;
+pub mod get;
+pub mod import;
+pub mod list;
+pub mod man;
+pub mod overview;
+pub mod paths;
+pub mod policy;
+pub mod reject;
+pub mod remove;
+pub mod reset_project_choices;
+
+use crate::arguments::Verb;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+
+/// Runs a command.
+pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
+    match verb {
+        Verb::List(it) => list::run(&it, session),
+        Verb::Get(it) => get::run(&it, session),
+        Verb::Add(it) => add::run(&it, session),
+        Verb::AddJson(it) => add_json::run(&it, session),
+        Verb::Import(it) => import::run(&it, session),
+        Verb::Remove(it) => remove::run(&it, session),
+        Verb::Enable(it) => enable::run(&it, session),
+        Verb::Disable(it) => disable::run(&it, session),
+        Verb::Approve(it) => approve::run(&it, session),
+        Verb::Reject(it) => reject::run(&it, session),
+        Verb::ResetProjectChoices(it) => reset_project_choices::run(&it, session),
+        Verb::Policy(it) => policy::run(&it, session),
+        Verb::Config(it) => config::run(&it, session),
+        Verb::Paths(it) => paths::run(&it, session),
+        Verb::Completions(it) => completions::run(&it),
+        Verb::Man(it) => man::run(&it),
+    }
+}
+
+/// JSON for programs, with every character escaped that a terminal would act on.
+pub(crate) fn json(value: &serde_json::Value) -> Done {
+    let text = format!("{value:#}\n");
+    let escape = |c: char| match c {
+        '\n' => "\n".to_owned(),
+        c if switchboard::config::shown::is_deceptive(c) => {
+            c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+        }
+        c => c.to_string(),
+    };
+    Done::text(text.chars().map(escape).collect::<String>())
+}

@@ -1,0 +1,92 @@
+//! `swb add-json`: one more server, from the JSON that its documentation shows.
+
+use std::io::Read;
+
+use clap::Args;
+use serde_json::{Map, Value as Json};
+use switchboard::config::document::{Document, Lines};
+use switchboard::config::problem::{ProblemKind, Reporter, Subject};
+use switchboard::config::scope::Scope;
+use switchboard::config::source::Source;
+
+use crate::commands::add::{self, Options};
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::{Session, WritableScope};
+use crate::writing::{self, NewServer};
+
+/// Arguments of `swb add-json`.
+#[derive(Debug, Args)]
+pub struct AddJson {
+    /// The server's name: letters, digits, - and _
+    pub name: String,
+    /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads it from standard input
+    #[arg(value_name = "JSON")]
+    pub entry: String,
+    /// Where to keep it
+    #[arg(long, short, value_enum)]
+    pub scope: Option<WritableScope>,
+    /// Replace a server of the same name in the same scope
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// More than this is no entry.
+const LARGEST_ENTRY: u64 = 1_000_000;
+
+/// Runs the command.
+pub fn run(arguments: &AddJson, session: &Session) -> Result<Done, Failure> {
+    writing::check_name(&arguments.name)?;
+    let text = if arguments.entry == "-" { standard_input()? } else { arguments.entry.clone() };
+    let entry = unwrapped(parse(&text, session)?, &arguments.name)?;
+    let options =
+        Options { scope: arguments.scope, overwrite: arguments.overwrite, ..Options::default() };
+    add::finish(session, &options, NewServer { name: arguments.name.clone(), entry })
+}
+
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin().take(LARGEST_ENTRY).read_to_string(&mut text).map_err(|error| {
+        Failure::new(Exit::Usage, "standard input could not be read").because(error)
+    })?;
+    Ok(text)
+}
+
+fn parse(text: &str, session: &Session) -> Result<Map<String, Json>, Failure> {
+    let source = Source::program(Scope::Dynamic, "the JSON given");
+    let lines = Lines::of(text);
+    let mut reporter = Reporter::new(&source, &lines);
+    let root = match Document::parse(text) {
+        Ok(document) => document.root,
+        Err(fault) => {
+            reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
+            let detail = report::problems(&session.machine, reporter.problems.iter());
+            return Err(Failure::new(Exit::Usage, "the entry is not JSON").detail(detail));
+        }
+    };
+    match root.map(|node| node.to_json()) {
+        Some(Json::Object(entry)) => Ok(entry),
+        Some(_) | None => Err(Failure::new(Exit::Usage, "the entry is not a JSON object")
+            .hint(r#"for example: swb add-json files '{"command": "npx", "args": ["-y", "x"]}'"#)),
+    }
+}
+
+/// People paste the whole file from a README: then the one server in it is meant.
+fn unwrapped(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json>, Failure> {
+    let Some(servers) = entry.get("mcpServers").and_then(Json::as_object) else {
+        return Ok(entry);
+    };
+    let chosen = match servers.get(name) {
+        Some(server) => Some(server),
+        None if servers.len() == 1 => servers.values().next(),
+        None => None,
+    };
+    match chosen.and_then(Json::as_object) {
+        Some(server) => Ok(server.clone()),
+        None => Err(Failure::new(
+            Exit::Usage,
+            &format!("the JSON holds {} servers and none is called `{name}`", servers.len()),
+        )),
+    }
+}

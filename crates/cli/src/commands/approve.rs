@@ -1,0 +1,121 @@
+//! `swb approve`: a person's yes to a project's server, bound to exactly what it would run.
+
+use clap::Args;
+use serde_json::json;
+use switchboard::config::approval::Decision;
+use switchboard::config::cascade::{Server, State};
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::printable;
+use switchboard::consent;
+use switchboard::load::Configuration;
+
+use crate::describe;
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+
+/// Arguments of `swb approve`.
+#[derive(Debug, Args)]
+pub struct Approve {
+    /// Servers of this project
+    #[arg(required_unless_present = "all")]
+    pub names: Vec<String>,
+    /// Every server that waits for approval in this project
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// Only if its hash, as `swb get` shows it, begins with this
+    #[arg(long, value_name = "HASH", conflicts_with = "all")]
+    pub hash: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Approve, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    session.expect_unlocked(&configuration)?;
+    let servers = match arguments.all {
+        true => waiting(&configuration),
+        false => named(&arguments.names, &configuration, session)?,
+    };
+    if servers.is_empty() {
+        return Ok(Done::text("No server of this project waits for approval.\n"));
+    }
+    let mut decisions = Vec::new();
+    for server in &servers {
+        let (Some(fingerprint), Some(file)) = (&server.fingerprint, server.origin.source.path())
+        else {
+            continue;
+        };
+        if let Some(wanted) = &arguments.hash
+            && !matches(wanted, fingerprint.as_str())
+        {
+            let message = format!("`{}` is not what you looked at", server.name);
+            return Err(Failure::new(Exit::Conflict, &message)
+                .hint(&format!("its hash is {fingerprint}; look again: swb get {}", server.name)));
+        }
+        decisions.push((file, server.name.as_str(), Decision::Approved(fingerprint.clone())));
+    }
+    consent::decide(&session.machine.places, &decisions)?;
+    if session.wants_json() {
+        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+        return Ok(super::json(&json!({"approved": names})));
+    }
+    Ok(Done::text(servers.iter().map(|server| said(server, session)).collect::<String>()))
+}
+
+fn matches(wanted: &str, hash: &str) -> bool {
+    let digits = hash.trim_start_matches("sha256:");
+    let wanted = wanted.trim_start_matches("sha256:");
+    wanted.len() >= 8 && digits.starts_with(wanted)
+}
+
+fn said(server: &Server, session: &Session) -> String {
+    let target = server.entry.as_ref().map(describe::target).unwrap_or_default();
+    let name = printable(&server.name);
+    let place = session.shown_origin(&server.origin);
+    format!(
+        "Approved `{name}` ({place}): {target}\n  If its definition changes, it waits for you again.\n"
+    )
+}
+
+fn waiting(configuration: &Configuration) -> Vec<&Server> {
+    let servers = configuration.effective.servers.iter();
+    servers.filter(|server| matches!(server.state, State::Pending(_))).collect()
+}
+
+/// The project's servers of these names, in a state in which a person's word counts.
+pub fn named<'c>(
+    names: &[String],
+    configuration: &'c Configuration,
+    session: &Session,
+) -> Result<Vec<&'c Server>, Failure> {
+    let mut found = Vec::new();
+    for name in names {
+        let definitions = session.definitions(configuration, name)?;
+        let of_project = definitions.iter().find(|server| {
+            server.scope() == Scope::Project && !matches!(server.state, State::Shadowed { .. })
+        });
+        let Some(server) = of_project else {
+            let message = format!("`{name}` is no server of this project");
+            let hint = format!("servers of the {} scope need no approval", definitions[0].scope());
+            return Err(Failure::new(Exit::NotFound, &message).hint(&hint));
+        };
+        match &server.state {
+            State::Invalid | State::Refused(_) | State::LeftOut(_) => {
+                let state = describe::state_text(&server.state);
+                let failure =
+                    Failure::new(Exit::NotReady, &format!("`{name}` cannot run anyway: {state}"));
+                return Err(match describe::state_reason(session, server) {
+                    Some(reason) => failure.hint(&reason),
+                    None => failure,
+                });
+            }
+            State::Ready
+            | State::Pending(_)
+            | State::Rejected
+            | State::Disabled(_)
+            | State::Shadowed { .. }
+            | State::Duplicate { .. } => found.push(*server),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,164 @@
+//! `swb get`: one server in full, secrets masked, and what else has the same name.
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::config::cascade::Server;
+use switchboard::config::entry::{OAuth, Remote, ServerEntry, Transport};
+use switchboard::config::shown::{self, printable};
+use switchboard::config::template::Template;
+
+use crate::describe;
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::{Session, WritableScope};
+use crate::style::{Meaning, paint};
+
+/// Arguments of `swb get`.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The server's name
+    pub name: String,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Get, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    let definitions = session.definitions(&configuration, &arguments.name)?;
+    if session.wants_json() {
+        let definitions: Vec<Json> = definitions.iter().map(|it| as_json(it, session)).collect();
+        return Ok(super::json(&json!({"name": arguments.name, "definitions": definitions})));
+    }
+    let mut done = Done::default();
+    for (index, server) in definitions.iter().enumerate() {
+        if index > 0 {
+            done.text.push('\n');
+        }
+        done.text.push_str(&as_text(server, session));
+        done.notes.push_str(&report::problems(&session.machine, server.problems.iter()));
+    }
+    Ok(done)
+}
+
+fn as_json(server: &Server, session: &Session) -> Json {
+    let mut json = describe::server_json(session, server);
+    json["entry"] = server.entry.as_ref().map(describe::entry_json).into();
+    json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
+    json
+}
+
+/// One definition in full.
+pub fn as_text(server: &Server, session: &Session) -> String {
+    let mut sheet = Sheet::new(&printable(&server.name));
+    let state = describe::state_text(&server.state);
+    sheet.line("State", &paint(describe::state_meaning(&server.state), state));
+    if let Some(reason) = describe::state_reason(session, server) {
+        sheet.line("", &reason);
+    }
+    sheet.line("Scope", server.scope().id());
+    sheet.line("From", &session.shown_origin(&server.origin));
+    if let Some(entry) = &server.entry {
+        entry_lines(&mut sheet, entry);
+    }
+    if server.is_trusted() {
+        sheet.line("Trust", "its tools run without asking");
+    }
+    if let Some(fingerprint) = &server.fingerprint {
+        sheet.line("Hash", fingerprint.as_str());
+    }
+    if let Some(scope) = WritableScope::of(server.scope()) {
+        let scope = scope.scope().id();
+        sheet.line("Remove", &format!("swb remove {} --scope {scope}", printable(&server.name)));
+    }
+    sheet.text
+}
+
+fn entry_lines(sheet: &mut Sheet, entry: &ServerEntry) {
+    sheet.line("Type", entry.transport.kind().id());
+    match &entry.transport {
+        Transport::Stdio(stdio) => {
+            sheet.line("Command", &describe::command_line(stdio).join(" "));
+            sheet.pairs("Environment", "=", &stdio.env);
+            if let Some(cwd) = &stdio.cwd {
+                sheet.line("Folder", &printable(&cwd.shown(str::to_owned)));
+            }
+        }
+        Transport::Sse(remote)
+        | Transport::Http(remote)
+        | Transport::Ws(remote)
+        | Transport::ConnectorProxy(remote) => remote_lines(sheet, remote),
+        Transport::SseIde(ide) | Transport::WsIde(ide) => {
+            sheet.line("URL", &shown::url_template(&ide.url));
+        }
+        Transport::Sdk { name } => sheet.line("Name", &printable(name)),
+    }
+    if let Some(timeout) = entry.common.timeout {
+        sheet.line("Timeout", &format!("{} ms", timeout.as_millis()));
+    }
+    if let Some(allow) = &entry.common.tools.allow {
+        sheet.line("Tools", &format!("only {}", printable(&allow.join(", "))));
+    }
+    if !entry.common.tools.deny.is_empty() {
+        sheet.line("Tools", &format!("never {}", printable(&entry.common.tools.deny.join(", "))));
+    }
+    if let Some(description) = &entry.description {
+        sheet.line("About", &printable(description));
+    }
+}
+
+fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
+    sheet.line("URL", &shown::url_template(&remote.url));
+    sheet.pairs("Headers", ": ", &remote.headers);
+    if let Some(helper) = &remote.headers_helper {
+        sheet.line("Headers from", &describe::words(helper));
+    }
+    if let Some(oauth) = &remote.oauth {
+        sheet.line("Sign-in", &oauth_text(oauth));
+    }
+}
+
+fn oauth_text(oauth: &OAuth<Template>) -> String {
+    let mut parts = Vec::new();
+    if let Some(id) = &oauth.client_id {
+        parts.push(format!("client {}", printable(&id.shown(str::to_owned))));
+    }
+    if let Some(secret) = &oauth.client_secret {
+        parts.push(format!("secret {}", shown::secret(secret)));
+    }
+    if let Some(port) = oauth.callback_port {
+        parts.push(format!("callback port {port}"));
+    }
+    if let Some(url) = &oauth.auth_server_metadata_url {
+        parts.push(format!("metadata {}", shown::url_template(url)));
+    }
+    if !oauth.scopes.is_empty() {
+        parts.push(format!("scopes {}", printable(&oauth.scopes.join(" "))));
+    }
+    if oauth.xaa {
+        parts.push("through the enterprise's identity provider".to_owned());
+    }
+    if parts.is_empty() { "OAuth".to_owned() } else { parts.join(", ") }
+}
+
+/// A heading and labelled lines under it.
+struct Sheet {
+    text: String,
+}
+
+impl Sheet {
+    fn new(title: &str) -> Sheet {
+        Sheet { text: format!("{}\n", paint(Meaning::Strong, title)) }
+    }
+
+    fn line(&mut self, label: &str, value: &str) {
+        let label = if label.is_empty() { String::new() } else { format!("{label}:") };
+        self.text.push_str(&format!("  {label:<13} {value}\n"));
+    }
+
+    fn pairs(&mut self, label: &str, between: &str, pairs: &[(String, Template)]) {
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let value = shown::secret(value);
+            self.line(label, &format!("{}{between}{value}", printable(key)));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `swb list`: what is configured, where it comes from and whether it may run. Connects to nothing.
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::config::cascade::{Server, State};
+use switchboard::config::problem::Problem;
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::printable;
+use switchboard::load::{Configuration, Found};
+
+use crate::describe;
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::Session;
+use crate::table::{self, Cell};
+
+/// Arguments of `swb list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Also what lost or was hidden, and why
+    #[arg(long, short)]
+    pub all: bool,
+    /// Only servers of this scope: enterprise, dynamic, connectors, project, local, user, managed
+    #[arg(long, short, value_parser = parse_scope)]
+    pub scope: Option<Scope>,
+    /// Fail unless this server is ready to start; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub require: Vec<String>,
+}
+
+fn parse_scope(text: &str) -> Result<Scope, String> {
+    Scope::parse(text).ok_or_else(|| {
+        let words: Vec<&str> = Scope::ALL.iter().map(|scope| scope.id()).collect();
+        format!("the scopes are {}", words.join(", "))
+    })
+}
+
+/// Runs the command.
+pub fn run(arguments: &List, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    let servers: Vec<&Server> = configuration
+        .effective
+        .servers
+        .iter()
+        .filter(|server| arguments.all || server.is_in_play())
+        .filter(|server| arguments.scope.is_none_or(|scope| server.scope() == scope))
+        .collect();
+    require(&arguments.require, &configuration, session)?;
+    if session.wants_json() {
+        return Ok(super::json(&as_json(&servers, &configuration, session)));
+    }
+    Ok(as_text(&servers, &configuration, session))
+}
+
+fn require(
+    names: &[String],
+    configuration: &Configuration,
+    session: &Session,
+) -> Result<(), Failure> {
+    for name in names {
+        let Some(winner) = configuration.effective.winner(name) else {
+            let failure = session.not_found(configuration, name);
+            let message = format!("the required server `{name}` is not configured");
+            return Err(Failure { exit: Exit::NotReady, message: printable(&message), ..failure });
+        };
+        if !matches!(winner.state, State::Ready) {
+            let state = describe::state_text(&winner.state);
+            let message = format!("the required server `{name}` is not ready: {state}");
+            let failure = Failure::new(Exit::NotReady, &message);
+            return Err(match describe::state_reason(session, winner) {
+                Some(reason) => failure.hint(&reason),
+                None => failure,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The table, and on standard error what is wrong and what to do.
+pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Session) -> Done {
+    let problems = servers.iter().flat_map(|server| &server.problems);
+    let problems = configuration.effective.problems.iter().chain(problems);
+    let notes = report::problems(&session.machine, problems);
+    if servers.is_empty() {
+        return Done::text(nothing(configuration, session)).note(notes);
+    }
+    let row = |server: &&Server| {
+        let entry = server.entry.as_ref();
+        vec![
+            Cell::plain(printable(&server.name)),
+            Cell::plain(server.scope().id()),
+            Cell::plain(entry.map_or("-", |entry| entry.transport.kind().id())),
+            Cell::plain(entry.map_or("-".to_owned(), describe::target)),
+            Cell::meaning(
+                describe::state_meaning(&server.state),
+                describe::state_text(&server.state),
+            ),
+            Cell::plain(session.shown_origin(&server.origin)),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
+    let header = ["NAME", "SCOPE", "TYPE", "TARGET", "STATE", "FROM"];
+    let table = table::render(&header, &rows, session.machine.terminal.width, &[3, 5, 0]);
+    let advice = advice(servers, configuration, session);
+    Done::text(table).note(notes).note(advice)
+}
+
+/// Why there is nothing to list: every place that was looked at.
+fn nothing(configuration: &Configuration, session: &Session) -> String {
+    let hidden = configuration.effective.servers.len();
+    let mut text = String::from("No MCP servers to list.\n");
+    if hidden > 0 {
+        text.push_str(&format!(
+            "{hidden} configured, but left out or of another scope: swb list --all\n"
+        ));
+    }
+    text.push_str("\nLooked in:\n");
+    for it in &configuration.looked_at {
+        let found = match it.found {
+            Found::Nothing => "not there".to_owned(),
+            Found::Servers(count) => format!("{count} servers"),
+            Found::Failure => "could not be read".to_owned(),
+        };
+        let place = match it.source.path() {
+            Some(path) => session.shown_path(path),
+            None => it.source.to_string(),
+        };
+        text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
+    }
+    text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
+    text.push_str("Take over what other programs have:  swb import --dry-run\n");
+    text
+}
+
+fn advice(servers: &[&Server], configuration: &Configuration, session: &Session) -> String {
+    let mut text = String::new();
+    let names = |wanted: fn(&State) -> bool| -> Vec<String> {
+        let it = servers.iter().filter(|server| wanted(&server.state));
+        it.map(|server| printable(&server.name)).collect()
+    };
+    let pending = names(|state| matches!(state, State::Pending(_)));
+    if !pending.is_empty() {
+        text.push_str(&format!(
+            "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} lets it\n",
+            counted(pending.len(), "server is", "servers are"),
+            pending[0],
+            pending[0],
+        ));
+    }
+    let refused = names(|state| matches!(state, State::Refused(_)));
+    if !refused.is_empty() {
+        text.push_str(&format!(
+            "\n{} refused: swb policy why {}\n",
+            counted(refused.len(), "server is", "servers are"),
+            refused[0]
+        ));
+    }
+    if let Some(source) = &configuration.effective.lock {
+        let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+        text.push_str(&format!("\n{} ({file})\n", crate::session::LOCKED));
+    }
+    text
+}
+
+/// A number with the right word.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn as_json(servers: &[&Server], configuration: &Configuration, session: &Session) -> Json {
+    let looked_at = |it: &switchboard::load::LookedAt| {
+        let place = match it.source.path() {
+            Some(path) => path.to_string_lossy().into_owned(),
+            None => it.source.to_string(),
+        };
+        match it.found {
+            Found::Nothing => {
+                json!({"scope": it.source.scope.id(), "place": place, "found": false})
+            }
+            Found::Servers(count) => {
+                json!({"scope": it.source.scope.id(), "place": place, "found": true, "servers": count})
+            }
+            Found::Failure => {
+                json!({"scope": it.source.scope.id(), "place": place, "found": true, "failed": true})
+            }
+        }
+    };
+    let problems: &[Problem] = &configuration.effective.problems;
+    let servers: Vec<Json> =
+        servers.iter().map(|server| describe::server_json(session, server)).collect();
+    json!({
+        "servers": servers,
+        "problems": problems.iter().map(describe::problem_json).collect::<Vec<_>>(),
+        "enterpriseControl": configuration.effective.lock.as_ref().map(|it| it.to_string()),
+        "lookedAt": configuration.looked_at.iter().map(looked_at).collect::<Vec<_>>(),
+    })
+}

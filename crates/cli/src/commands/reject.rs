@@ -1,0 +1,63 @@
+//! `swb reject`: a person's no to a project's server.
+
+use clap::Args;
+use serde_json::json;
+use switchboard::config::approval::Decision;
+use switchboard::config::cascade::{Server, State};
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::printable;
+use switchboard::consent;
+
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+
+/// Arguments of `swb reject`.
+#[derive(Debug, Args)]
+pub struct Reject {
+    /// Servers of this project
+    #[arg(required_unless_present = "all")]
+    pub names: Vec<String>,
+    /// Every server that waits for approval in this project
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Reject, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    session.expect_unlocked(&configuration)?;
+    let mut servers: Vec<&Server> = Vec::new();
+    if arguments.all {
+        let all = configuration.effective.servers.iter();
+        servers.extend(all.filter(|server| matches!(server.state, State::Pending(_))));
+    }
+    for name in &arguments.names {
+        let definitions = session.definitions(&configuration, name)?;
+        let of_project = definitions.into_iter().filter(|it| it.scope() == Scope::Project);
+        let before = servers.len();
+        servers.extend(of_project);
+        if servers.len() == before {
+            let message = format!("`{name}` is no server of this project");
+            return Err(Failure::new(Exit::NotFound, &message)
+                .hint(&format!("swb disable {name} switches any server off")));
+        }
+    }
+    let decisions: Vec<_> = servers
+        .iter()
+        .filter_map(|it| Some((it.origin.source.path()?, it.name.as_str(), Decision::Rejected)))
+        .collect();
+    consent::decide(&session.machine.places, &decisions)?;
+    if session.wants_json() {
+        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+        return Ok(super::json(&json!({"rejected": names})));
+    }
+    let line = |server: &&Server| {
+        let place = session.shown_origin(&server.origin);
+        format!("Rejected `{}` ({place}); it will not run.\n", printable(&server.name))
+    };
+    if servers.is_empty() {
+        return Ok(Done::text("No server of this project waits for approval.\n"));
+    }
+    Ok(Done::text(servers.iter().map(line).collect::<String>()))
+}

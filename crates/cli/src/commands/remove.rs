@@ -1,0 +1,104 @@
+//! `swb remove`: takes a server out of the file that defines it.
+
+use clap::Args;
+use serde_json::json;
+use switchboard::config::cascade::Server;
+use switchboard::config::edit::Edit;
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::printable;
+
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::session::{Session, WritableScope};
+use crate::writing;
+
+/// Arguments of `swb remove`.
+#[derive(Debug, Args)]
+#[command(visible_alias = "rm")]
+pub struct Remove {
+    /// The server's name
+    pub name: String,
+    /// The scope to remove it from, where several define it
+    #[arg(long, short, value_enum)]
+    pub scope: Option<WritableScope>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    session.expect_unlocked(&configuration)?;
+    let definitions = session.definitions(&configuration, &arguments.name)?;
+    let removable: Vec<WritableScope> =
+        [WritableScope::Project, WritableScope::Local, WritableScope::User]
+            .into_iter()
+            .filter(|scope| arguments.scope.is_none_or(|wanted| wanted == *scope))
+            .filter(|scope| {
+                writing::defined_in(&configuration, &session.file_of(*scope), &arguments.name)
+                    .is_some()
+            })
+            .collect();
+    let scope = match removable[..] {
+        [scope] => scope,
+        [] => return Err(nowhere(arguments, session, &definitions)),
+        _ => return Err(ambiguous(arguments, &removable, session)),
+    };
+    writing::edit_file(session, scope, &[Edit::RemoveServer { name: arguments.name.clone() }])?;
+    if session.wants_json() {
+        let file = session.file_of(scope).to_string_lossy().into_owned();
+        let removed = json!({"removed": arguments.name, "scope": scope.scope().id(), "file": file});
+        return Ok(super::json(&removed));
+    }
+    let name = printable(&arguments.name);
+    let text = format!("Removed `{name}` from {}\n", writing::said_where(session, scope));
+    let left = session.load()?;
+    let done = Done::text(text);
+    Ok(match left.effective.winner(&arguments.name) {
+        Some(other) => done.note(format!(
+            "note: `{name}` of the {} scope ({}) counts now\n",
+            other.scope(),
+            session.shown_origin(&other.origin)
+        )),
+        None => done,
+    })
+}
+
+fn nowhere(arguments: &Remove, session: &Session, definitions: &[&Server]) -> Failure {
+    let name = &arguments.name;
+    if let Some(scope) = arguments.scope {
+        let message = format!("the {} scope has no server `{name}`", scope.scope());
+        let places: Vec<String> = definitions
+            .iter()
+            .map(|it| format!("{} ({})", it.scope(), session.shown_origin(&it.origin)))
+            .collect();
+        return Failure::new(Exit::NotFound, &message)
+            .hint(&format!("it is defined in: {}", places.join(", ")));
+    }
+    let server = definitions[0];
+    let place = session.shown_origin(&server.origin);
+    let why = match server.scope() {
+        Scope::Enterprise => "your administrator provides it",
+        Scope::Dynamic => "it was given with --mcp-config",
+        Scope::Connectors => "it belongs to your account",
+        Scope::Managed => "a plugin brings it; `swb disable` switches it off",
+        Scope::Project => "it is defined above this project; remove it there",
+        Scope::Local | Scope::User => "its file has changed just now",
+    };
+    Failure::new(Exit::Conflict, &format!("`{name}` cannot be removed from {place}")).hint(why)
+}
+
+fn ambiguous(arguments: &Remove, scopes: &[WritableScope], session: &Session) -> Failure {
+    let name = &arguments.name;
+    let mut detail = String::new();
+    for scope in scopes {
+        let file = session.shown_path(&session.file_of(*scope));
+        let scope = scope.scope();
+        detail.push_str(&format!("  swb remove {name} --scope {scope:<8} # {file}\n"));
+    }
+    let message =
+        format!("`{name}` is defined in {} scopes; say which one to remove", scopes.len());
+    Failure::new(Exit::Conflict, &message).detail(printable_lines(&detail))
+}
+
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", printable(line))).collect()
+}

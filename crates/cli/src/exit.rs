@@ -1,0 +1,68 @@
+//! Exit codes: one number a kind of outcome, so that scripts can tell them apart.
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well.
+    Success,
+    /// The system failed us: a disk, a permission, a lock.
+    Failure,
+    /// The command line makes no sense.
+    Usage,
+    /// A configuration makes no sense.
+    Configuration,
+    /// A policy or an administrator's file forbids it.
+    Policy,
+    /// There is no such server.
+    NotFound,
+    /// Something of that name is there already, or in several places.
+    Conflict,
+    /// A server that was required is not ready.
+    NotReady,
+}
+
+impl Exit {
+    /// Every outcome, by number.
+    pub const ALL: [Exit; 8] = [
+        Exit::Success,
+        Exit::Failure,
+        Exit::Usage,
+        Exit::Configuration,
+        Exit::Policy,
+        Exit::NotFound,
+        Exit::Conflict,
+        Exit::NotReady,
+    ];
+
+    /// The number that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 2,
+            Exit::Configuration => 3,
+            Exit::Policy => 4,
+            Exit::NotFound => 5,
+            Exit::Conflict => 6,
+            Exit::NotReady => 7,
+        }
+    }
+
+    /// What it means, for the reference page.
+    pub fn about(self) -> &'static str {
+        match self {
+            Exit::Success => "all went well",
+            Exit::Failure => "the system failed us: a disk, a permission, a lock",
+            Exit::Usage => "the command line makes no sense",
+            Exit::Configuration => {
+                "a configuration makes no sense: a file, an entry, a named secret"
+            }
+            Exit::Policy => "a policy, or an administrator's exclusive control, forbids it",
+            Exit::NotFound => "there is no such server",
+            Exit::Conflict => "something of that name is there already, or in several places",
+            Exit::NotReady => {
+                "a required server is not ready: it waits for approval, is switched off, refused or invalid"
+            }
+        }
+    }
+}

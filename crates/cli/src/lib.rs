@@ -1,0 +1,52 @@
+//! The terminal program: arguments, output, and the adapters between people and the host.
+//! The only crate that prints, reads the environment or knows the home folder.
+
+pub mod arguments;
+pub mod commands;
+pub mod describe;
+pub mod exit;
+pub mod machine;
+pub mod outcome;
+pub mod reference;
+pub mod report;
+mod sample;
+pub mod session;
+pub mod style;
+mod switch;
+pub mod table;
+mod writing;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Colour, Top};
+use crate::machine::Machine;
+use crate::session::Session;
+
+/// Runs the program on this machine; `managed` is where an administrator's files are.
+pub fn run(managed: PathBuf) -> ExitCode {
+    let machine = match Machine::ask(managed) {
+        Ok(machine) => machine,
+        Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
+    };
+    let arguments = match Arguments::try_parse_from(&machine.arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _reader_left = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::Exit::Usage.code() } else { 0 });
+        }
+    };
+    match arguments.global.color {
+        Colour::Auto => {}
+        Colour::Always => anstream::ColorChoice::Always.write_global(),
+        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    let session = Session { machine, global: arguments.global };
+    let outcome = match arguments.command {
+        None => commands::overview::run(&session),
+        Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),
+    };
+    ExitCode::from(report::print(outcome).code())
+}

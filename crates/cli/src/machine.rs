@@ -1,0 +1,185 @@
+//! What the program knows of the machine it runs on. Built once in `main`; nothing else asks the system.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use switchboard::config::import::Platform;
+use switchboard::config::template::Environment;
+use switchboard::places::Places;
+
+use crate::exit::Exit;
+use crate::outcome::Failure;
+
+/// Moves everything of ours, the administrator's folder aside.
+pub const CONFIG_DIR: &str = "SWITCHBOARD_CONFIG_DIR";
+
+/// The machine as far as it matters.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The command line, the program's name first.
+    pub arguments: Vec<OsString>,
+    /// The variables, those that are text.
+    pub variables: BTreeMap<String, String>,
+    /// The person's home.
+    pub home: PathBuf,
+    /// The folder that the person works in, without links.
+    pub working_folder: PathBuf,
+    /// Where our things are.
+    pub places: Places,
+    /// Who is on the other side.
+    pub terminal: Terminal,
+}
+
+/// Who is on the other side of the standard streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// Can a person be asked?
+    pub is_interactive: bool,
+    /// How wide output may be; endless where nobody looks at it directly.
+    pub width: usize,
+}
+
+impl Machine {
+    /// Asks the system, once. `managed` is where an administrator's files are.
+    pub fn ask(managed: PathBuf) -> Result<Machine, Failure> {
+        let variables: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let home = std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(|| {
+            Failure::new(Exit::Failure, "your home folder is unknown").hint("set HOME")
+        })?;
+        let working_folder =
+            std::env::current_dir().and_then(|folder| folder.canonicalize()).map_err(|error| {
+                Failure::new(Exit::Failure, "the working folder cannot be read").because(error)
+            })?;
+        let places = places(&variables, &home, managed)?;
+        Ok(Machine {
+            arguments: std::env::args_os().collect(),
+            variables,
+            home,
+            working_folder,
+            places,
+            terminal: terminal(),
+        })
+    }
+
+    /// The variables that a configuration may name.
+    pub fn environment(&self) -> Environment {
+        self.variables.clone().into_iter().collect()
+    }
+
+    /// The folder that other programs keep their configuration in.
+    pub fn config_home(&self) -> PathBuf {
+        config_home(&self.variables, &self.home)
+    }
+
+    /// A path as people like to read it: from the working folder, or from home.
+    pub fn shown(&self, path: &Path) -> String {
+        let text = match (path.strip_prefix(&self.working_folder), path.strip_prefix(&self.home)) {
+            (Ok(rest), _) if !rest.as_os_str().is_empty() => rest.display().to_string(),
+            (_, Ok(rest)) if !rest.as_os_str().is_empty() => format!("~/{}", rest.display()),
+            (Ok(_) | Err(_), Ok(_) | Err(_)) => path.display().to_string(),
+        };
+        switchboard::config::shown::printable(&text)
+    }
+}
+
+/// Where an administrator's files are on this platform. Nothing but the platform has a say in it.
+pub fn managed_folder() -> PathBuf {
+    match platform() {
+        Platform::Linux => PathBuf::from("/etc/switchboard"),
+        Platform::MacOs => PathBuf::from("/Library/Application Support/Switchboard"),
+        Platform::Windows => PathBuf::from(r"C:\Program Files\Switchboard"),
+    }
+}
+
+/// The platform we were built for.
+pub fn platform() -> Platform {
+    if cfg!(target_os = "macos") {
+        Platform::MacOs
+    } else if cfg!(windows) {
+        Platform::Windows
+    } else {
+        Platform::Linux
+    }
+}
+
+fn places(
+    variables: &BTreeMap<String, String>,
+    home: &Path,
+    managed: PathBuf,
+) -> Result<Places, Failure> {
+    if let Some(folder) = variables.get(CONFIG_DIR).filter(|folder| !folder.is_empty()) {
+        let folder = PathBuf::from(folder);
+        if !folder.is_absolute() {
+            let what = format!("{CONFIG_DIR} must be an absolute path");
+            return Err(Failure::new(Exit::Usage, &what)
+                .hint("a relative one would mean another folder in every project"));
+        }
+        return Ok(Places {
+            data: folder.join("data"),
+            state: folder.join("state"),
+            config: folder,
+            managed,
+        });
+    }
+    Ok(Places {
+        config: config_home(variables, home).join("switchboard"),
+        data: base(variables, "XDG_DATA_HOME", home.join(".local/share")).join("switchboard"),
+        state: base(variables, "XDG_STATE_HOME", home.join(".local/state")).join("switchboard"),
+        managed,
+    })
+}
+
+fn config_home(variables: &BTreeMap<String, String>, home: &Path) -> PathBuf {
+    match platform() {
+        Platform::Windows => base(variables, "APPDATA", home.join("AppData").join("Roaming")),
+        Platform::Linux | Platform::MacOs => {
+            base(variables, "XDG_CONFIG_HOME", home.join(".config"))
+        }
+    }
+}
+
+/// A base folder; a relative one is to be ignored, says the XDG specification.
+fn base(variables: &BTreeMap<String, String>, name: &str, usual: PathBuf) -> PathBuf {
+    variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or(usual)
+}
+
+fn terminal() -> Terminal {
+    let stdout = std::io::stdout();
+    let width = match terminal_size::terminal_size_of(&stdout) {
+        Some((terminal_size::Width(columns), _)) if stdout.is_terminal() => usize::from(columns),
+        Some(_) | None => usize::MAX,
+    };
+    Terminal { is_interactive: std::io::stdin().is_terminal() && stdout.is_terminal(), width }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn our_variable_moves_everything_but_the_administrators_folder() {
+        let moved = variables(&[(CONFIG_DIR, "/elsewhere"), ("XDG_CONFIG_HOME", "/x")]);
+        let places = places(&moved, Path::new("/h"), "/m".into()).expect("it is absolute");
+        assert_eq!(places.user_settings(), Path::new("/elsewhere/settings.json"));
+        assert_eq!(places.approvals(), Path::new("/elsewhere/state/approvals.json"));
+        assert_eq!(places.plugins(), Path::new("/elsewhere/data/plugins"));
+        assert_eq!(places.managed_servers(), Path::new("/m/managed-mcp.json"));
+    }
+
+    #[test]
+    fn a_relative_folder_is_refused_or_ignored() {
+        let relative = variables(&[(CONFIG_DIR, "here")]);
+        assert!(places(&relative, Path::new("/h"), "/m".into()).is_err());
+        let relative = variables(&[("XDG_CONFIG_HOME", "here")]);
+        let places = places(&relative, Path::new("/h"), "/m".into()).expect("it is ignored");
+        assert_eq!(places.config, Path::new("/h/.config/switchboard"));
+    }
+}

@@ -1,0 +1,88 @@
+//! What a command comes back with. `report` prints it; commands print nothing themselves.
+
+use switchboard::config::shown::printable;
+use switchboard::store::StoreError;
+
+use crate::exit::Exit;
+
+/// A command that did what it should.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// For standard output.
+    pub text: String,
+    /// For standard error: what the person should know besides.
+    pub notes: String,
+    /// How the process ends, where that is not plain success.
+    pub exit: Option<Exit>,
+}
+
+impl Done {
+    /// Output and nothing else.
+    pub fn text(text: impl Into<String>) -> Done {
+        Done { text: text.into(), ..Done::default() }
+    }
+
+    /// Adds something for standard error.
+    pub fn note(mut self, note: impl AsRef<str>) -> Done {
+        self.notes.push_str(note.as_ref());
+        self
+    }
+}
+
+/// A command that could not do what it should.
+#[derive(Debug)]
+pub struct Failure {
+    /// How the process ends.
+    pub exit: Exit,
+    /// What could not be done.
+    pub message: String,
+    /// Why, outermost first.
+    pub causes: Vec<String>,
+    /// More to read, already laid out.
+    pub detail: String,
+    /// What to type next.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with its message.
+    pub fn new(exit: Exit, message: &str) -> Failure {
+        let message = printable(message);
+        Failure { exit, message, causes: Vec::new(), detail: String::new(), hint: None }
+    }
+
+    /// Adds an error and all its causes.
+    pub fn because(mut self, error: impl std::error::Error) -> Failure {
+        let mut next: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(error) = next {
+            self.causes.push(printable(&error.to_string()));
+            next = error.source();
+        }
+        self
+    }
+
+    /// Adds a command to type.
+    pub fn hint(mut self, hint: &str) -> Failure {
+        self.hint = Some(printable(hint));
+        self
+    }
+
+    /// Adds text that is already laid out.
+    pub fn detail(mut self, detail: String) -> Failure {
+        self.detail = detail;
+        self
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let exit = match &error.kind {
+            switchboard::store::StoreErrorKind::Edit(_)
+            | switchboard::store::StoreErrorKind::Unreadable(_) => Exit::Configuration,
+            switchboard::store::StoreErrorKind::Busy
+            | switchboard::store::StoreErrorKind::Io(_) => Exit::Failure,
+        };
+        let message = error.to_string();
+        Failure::new(exit, &message).because(error.kind)
+    }
+}

@@ -1,0 +1,91 @@
+//! The single printer: outcomes, failures and problems, escaped and in one style.
+
+use std::io::{self, Write};
+
+use switchboard::config::problem::{Problem, Severity};
+use switchboard::config::shown::printable;
+
+use crate::exit::Exit;
+use crate::machine::Machine;
+use crate::outcome::{Done, Failure};
+use crate::style::{Meaning, paint};
+
+/// Prints what a command came back with; says how the process ends.
+pub fn print(outcome: Result<Done, Failure>) -> Exit {
+    match outcome {
+        Ok(done) => {
+            // A reader that has seen enough, `head` for one, is no failure of ours.
+            let _reader_left = write(&mut anstream::stdout().lock(), &done.text);
+            let _reader_left = write(&mut anstream::stderr().lock(), &done.notes);
+            done.exit.unwrap_or(Exit::Success)
+        }
+        Err(failure) => {
+            let _reader_left = write(&mut anstream::stderr().lock(), &failure_text(&failure));
+            failure.exit
+        }
+    }
+}
+
+fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+fn failure_text(failure: &Failure) -> String {
+    let mut text = format!("{} {}\n", paint(Meaning::Bad, "error:"), failure.message);
+    for cause in &failure.causes {
+        text.push_str(&format!("  caused by: {cause}\n"));
+    }
+    text.push_str(&failure.detail);
+    if let Some(hint) = &failure.hint {
+        text.push_str(&format!("\n{} {hint}\n", paint(Meaning::Strong, "hint:")));
+    }
+    text
+}
+
+/// Problems, each with its place, its line and the way to mend it.
+pub fn problems<'p>(machine: &Machine, problems: impl Iterator<Item = &'p Problem>) -> String {
+    problems.map(|it| problem(machine, it)).collect()
+}
+
+fn problem(machine: &Machine, problem: &Problem) -> String {
+    let word = match problem.severity() {
+        Severity::Error => paint(Meaning::Bad, "error:"),
+        Severity::Warning => paint(Meaning::Doubtful, "warning:"),
+    };
+    let whom = match (&problem.server, &problem.key) {
+        (Some(server), Some(key)) => format!("`{}`, `{}`: ", printable(server), printable(key)),
+        (Some(server), None) => format!("`{}`: ", printable(server)),
+        (None, Some(key)) => format!("`{}`: ", printable(key)),
+        (None, None) => String::new(),
+    };
+    let message = printable(&problem.kind.to_string());
+    let mut text = format!("{word} {whom}{message}\n  {} {}\n", arrow(), place(machine, problem));
+    if let (Some(excerpt), Some(position)) = (&problem.excerpt, problem.origin.position) {
+        let number = position.line.to_string();
+        let margin = " ".repeat(number.len());
+        let before = " ".repeat(position.column - 1);
+        let marks = paint(Meaning::Bad, "^".repeat(excerpt.width.min(60)));
+        text.push_str(&format!("   {number} | {}\n", excerpt.line));
+        text.push_str(&format!("   {margin} | {before}{marks}\n"));
+    }
+    if let Some(hint) = problem.hint() {
+        text.push_str(&format!("  hint: {}\n", printable(&hint)));
+    }
+    text
+}
+
+fn arrow() -> String {
+    paint(Meaning::Faint, "-->")
+}
+
+fn place(machine: &Machine, problem: &Problem) -> String {
+    let source = match problem.origin.source.path() {
+        Some(path) => machine.shown(path),
+        None => printable(&problem.origin.source.to_string()),
+    };
+    match problem.origin.position {
+        Some(position) => format!("{source}:{}:{}", position.line, position.column),
+        None => source,
+    }
+}

@@ -1,0 +1,185 @@
+//! One run of the program: the machine, the flags that every command has, and what they lead to.
+
+use std::path::{Path, PathBuf};
+
+use switchboard::config::cascade::{Breadth, Server};
+use switchboard::config::problem::Severity;
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::printable;
+use switchboard::config::source::Origin;
+use switchboard::load::{self, Configuration, DynamicConfig, Surroundings};
+use switchboard::places::{PROJECT_FILE, project_root};
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::machine::Machine;
+use crate::outcome::Failure;
+use crate::report;
+
+/// One run.
+#[derive(Debug)]
+pub struct Session {
+    /// The machine.
+    pub machine: Machine,
+    /// The flags that every command has.
+    pub global: Global,
+}
+
+/// What an administrator's exclusive control is called, word for word, wherever it stops something.
+pub const LOCKED: &str =
+    "enterprise MCP configuration is active and has exclusive control over MCP servers";
+
+impl Session {
+    /// Is the answer for a program?
+    pub fn wants_json(&self) -> bool {
+        self.global.json
+    }
+
+    /// Reads every configuration. A `--mcp-config` that cannot be read at all is an error: somebody asked for it.
+    pub fn load(&self) -> Result<Configuration, Failure> {
+        let configuration = load::load(&self.surroundings());
+        let failed = configuration
+            .effective
+            .problems
+            .iter()
+            .find(|it| it.origin.scope() == Scope::Dynamic && it.severity() == Severity::Error);
+        if let Some(problem) = failed {
+            let detail = report::problems(&self.machine, std::iter::once(problem));
+            return Err(
+                Failure::new(Exit::Configuration, "--mcp-config cannot be used").detail(detail)
+            );
+        }
+        Ok(configuration)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let dynamic = |text: &String| match text.trim_start().starts_with('{') {
+            true => DynamicConfig::Inline(text.clone()),
+            false => DynamicConfig::File(self.machine.working_folder.join(text)),
+        };
+        Surroundings {
+            places: self.machine.places.clone(),
+            working_folder: self.machine.working_folder.clone(),
+            environment: self.machine.environment(),
+            dynamic: self.global.mcp_config.iter().map(dynamic).collect(),
+            breadth: match self.global.strict_mcp_config {
+                true => Breadth::DynamicOnly,
+                false => Breadth::EveryScope,
+            },
+            embedded: Vec::new(),
+        }
+    }
+
+    /// Fails while an administrator's file has exclusive control.
+    pub fn expect_unlocked(&self, configuration: &Configuration) -> Result<(), Failure> {
+        match &configuration.effective.lock {
+            None => Ok(()),
+            Some(source) => {
+                let file = source.path().map(|path| self.machine.shown(path)).unwrap_or_default();
+                Err(Failure::new(Exit::Policy, LOCKED).hint(&format!(
+                    "the servers in {file} are the only ones; ask your administrator"
+                )))
+            }
+        }
+    }
+
+    /// The failure of a name that nothing is configured under.
+    pub fn not_found(&self, configuration: &Configuration, name: &str) -> Failure {
+        let names = configuration.effective.servers.iter().map(|server| server.name.as_str());
+        let failure = Failure::new(Exit::NotFound, &format!("there is no server `{name}`"));
+        match switchboard::config::decode::nearest(name, names) {
+            Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
+            None if configuration.effective.servers.is_empty() => {
+                failure.hint("nothing is configured yet; `swb add` adds a server")
+            }
+            None => failure.hint("`swb list --all` shows what is configured"),
+        }
+    }
+
+    /// Every definition of a name, the winner first.
+    pub fn definitions<'c>(
+        &self,
+        configuration: &'c Configuration,
+        name: &str,
+    ) -> Result<Vec<&'c Server>, Failure> {
+        let mut found: Vec<&Server> =
+            configuration.effective.servers.iter().filter(|it| it.name == name).collect();
+        found.sort_by_key(|server| !server.is_in_play());
+        if found.is_empty() {
+            return Err(self.not_found(configuration, name));
+        }
+        Ok(found)
+    }
+
+    /// The file of a scope that people write to.
+    pub fn file_of(&self, scope: WritableScope) -> PathBuf {
+        let places = &self.machine.places;
+        let folder = &self.machine.working_folder;
+        match scope {
+            WritableScope::User => places.user_settings(),
+            WritableScope::Local => places.local_settings(&project_root(folder)),
+            WritableScope::Project => self.nearest_project_file(),
+        }
+    }
+
+    /// The project's file: the nearest that is there, else one to be made at the project's root.
+    fn nearest_project_file(&self) -> PathBuf {
+        let folder = &self.machine.working_folder;
+        let root = project_root(folder);
+        folder
+            .ancestors()
+            .take_while(|at| at.starts_with(&root))
+            .map(|at| at.join(PROJECT_FILE))
+            .find(|file| file.symlink_metadata().is_ok())
+            .unwrap_or_else(|| root.join(PROJECT_FILE))
+    }
+
+    /// A place in a file as people like to read it.
+    pub fn shown_origin(&self, origin: &Origin) -> String {
+        let source = match origin.source.path() {
+            Some(path) => self.machine.shown(path),
+            None => printable(&origin.source.to_string()),
+        };
+        match origin.position {
+            Some(position) => format!("{source}:{}", position.line),
+            None => source,
+        }
+    }
+
+    /// A path as people like to read it.
+    pub fn shown_path(&self, path: &Path) -> String {
+        self.machine.shown(path)
+    }
+}
+
+/// A scope that people write to with commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum WritableScope {
+    /// You, in this project; kept outside its tree.
+    Local,
+    /// You, in every project.
+    User,
+    /// Everybody in this project: `.mcp.json`.
+    Project,
+}
+
+impl WritableScope {
+    /// The same among all scopes.
+    pub fn scope(self) -> Scope {
+        match self {
+            WritableScope::Local => Scope::Local,
+            WritableScope::User => Scope::User,
+            WritableScope::Project => Scope::Project,
+        }
+    }
+
+    /// The scope as one that people write to, where it is.
+    pub fn of(scope: Scope) -> Option<WritableScope> {
+        match scope {
+            Scope::Local => Some(WritableScope::Local),
+            Scope::User => Some(WritableScope::User),
+            Scope::Project => Some(WritableScope::Project),
+            Scope::Enterprise | Scope::Dynamic | Scope::Connectors | Scope::Managed => None,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Putting a server into a file, the same for `add`, `add-json` and `import`: check, ask the policy, write, say so.
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json, json};
+use switchboard::config::cascade::{self, Inputs, Server, State};
+use switchboard::config::edit::{self, Edit};
+use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::config::name::{Reserved, ServerName};
+use switchboard::config::problem::Severity;
+use switchboard::config::scope::Scope;
+use switchboard::config::shown::{is_secret_word, printable};
+use switchboard::config::source::Source;
+use switchboard::load::Configuration;
+use switchboard::store::{self, Outcome, Privacy};
+
+use crate::describe;
+use crate::exit::Exit;
+use crate::outcome::Failure;
+use crate::report;
+use crate::session::{Session, WritableScope};
+
+/// A server to be written.
+#[derive(Debug, Clone)]
+pub struct NewServer {
+    /// Its name.
+    pub name: String,
+    /// Its entry.
+    pub entry: Map<String, Json>,
+}
+
+/// What to do about a server of the same name in the same file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it and fail.
+    Keep,
+    /// Put the new one in its place.
+    Overwrite,
+}
+
+/// Checks a name that a person wants to use.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    ServerName::parse(name, Reserved::Refused).map(|_| ()).map_err(|fault| {
+        let failure = Failure::new(Exit::Usage, &format!("`{name}` cannot be a server's name"))
+            .because(fault);
+        match ServerName::suggestion(name) {
+            Some(better) => failure.hint(&format!("try `{better}`")),
+            None => failure,
+        }
+    })
+}
+
+/// Checks an entry as if it stood in a file of the scope, and asks the policy. The judged server comes back.
+pub fn check_entry(
+    session: &Session,
+    configuration: &Configuration,
+    scope: WritableScope,
+    server: &NewServer,
+) -> Result<Server, Failure> {
+    let mut servers = Map::new();
+    servers.insert(server.name.clone(), Json::Object(server.entry.clone()));
+    let text = format!("{:#}", json!({"mcpServers": servers}));
+    let source = Source::program(scope.scope(), "the new entry");
+    let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+    let inputs = Inputs {
+        layers: vec![layer],
+        policy: configuration.policy.clone(),
+        environment: session.machine.environment(),
+        ..Inputs::default()
+    };
+    let judged = cascade::resolve(inputs).servers.into_iter().next();
+    let Some(judged) = judged else {
+        return Err(Failure::new(Exit::Usage, "the entry defines no server"));
+    };
+    let errors: Vec<_> =
+        judged.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
+    if !errors.is_empty() {
+        let message = format!("`{}` cannot be added as it is", server.name);
+        let detail = report::problems(&session.machine, errors.into_iter());
+        return Err(Failure::new(Exit::Configuration, &message).detail(detail));
+    }
+    if let State::Refused(refusal) = &judged.state {
+        let message = format!("`{}` may not be added: a policy refuses it", server.name);
+        let reason = describe::refusal_text(session, refusal);
+        return Err(Failure::new(Exit::Policy, &message).hint(&reason));
+    }
+    Ok(judged)
+}
+
+/// Fails where the scope's file already has a server of that name.
+pub fn expect_new(
+    session: &Session,
+    configuration: &Configuration,
+    scope: WritableScope,
+    name: &str,
+) -> Result<(), Failure> {
+    let file = session.file_of(scope);
+    match defined_in(configuration, &file, name) {
+        None => Ok(()),
+        Some(there) => {
+            let place = session.shown_origin(&there.origin);
+            let message = format!("`{name}` is already in the {} scope ({place})", scope.scope());
+            Err(Failure::new(Exit::Conflict, &message).hint(&format!(
+                "add --overwrite, or first: swb remove {name} --scope {}",
+                scope.scope()
+            )))
+        }
+    }
+}
+
+/// The definition of a name in one file.
+pub fn defined_in<'c>(
+    configuration: &'c Configuration,
+    file: &Path,
+    name: &str,
+) -> Option<&'c Server> {
+    configuration
+        .effective
+        .servers
+        .iter()
+        .find(|server| server.name == name && server.origin.source.path() == Some(file))
+}
+
+/// Writes servers to the scope's file in one go. That a name is new is checked again under the file's lock.
+pub fn write(
+    session: &Session,
+    scope: WritableScope,
+    servers: &[NewServer],
+    existing: Existing,
+) -> Result<Outcome, Failure> {
+    let file = session.file_of(scope);
+    let mut edits = edits_for_new_file(session, scope);
+    edits.extend(servers.iter().map(|server| Edit::PutServer {
+        name: server.name.clone(),
+        entry: Json::Object(server.entry.clone()),
+    }));
+    let mut taken = None;
+    let outcome = store::change(&file, privacy(scope), |text| {
+        if existing == Existing::Keep {
+            taken = servers.iter().find(|server| edit::has_server(text, &server.name));
+        }
+        if taken.is_some() { Ok(text.to_owned()) } else { edit::apply(text, &edits) }
+    })?;
+    match taken {
+        None => Ok(outcome),
+        Some(server) => {
+            let message = format!("`{}` is already in the {} scope", server.name, scope.scope());
+            Err(Failure::new(Exit::Conflict, &message).hint("add --overwrite to replace it"))
+        }
+    }
+}
+
+/// Applies changes to the scope's file.
+pub fn edit_file(
+    session: &Session,
+    scope: WritableScope,
+    edits: &[Edit],
+) -> Result<Outcome, Failure> {
+    let mut all = edits_for_new_file(session, scope);
+    all.extend_from_slice(edits);
+    Ok(store::change(&session.file_of(scope), privacy(scope), |text| edit::apply(text, &all))?)
+}
+
+/// Local settings say which project they belong to, since their folder's name does not.
+fn edits_for_new_file(session: &Session, scope: WritableScope) -> Vec<Edit> {
+    match scope {
+        WritableScope::User | WritableScope::Project => Vec::new(),
+        WritableScope::Local => {
+            let root = switchboard::places::project_root(&session.machine.working_folder);
+            let value = root.to_string_lossy().into();
+            vec![Edit::Initialise { key: "project".to_owned(), value }]
+        }
+    }
+}
+
+fn privacy(scope: WritableScope) -> Privacy {
+    match scope {
+        WritableScope::Local | WritableScope::User => Privacy::Owner,
+        WritableScope::Project => Privacy::Shared,
+    }
+}
+
+/// A secret that a shell put into an argument is written as the variable it came from. Says which were.
+pub fn unexpand(session: &Session, value: &mut Json) -> Vec<String> {
+    const SHORTEST: usize = 8;
+    let secrets: Vec<(&String, &String)> = session
+        .machine
+        .variables
+        .iter()
+        .filter(|(name, value)| is_secret_word(name) && value.len() >= SHORTEST)
+        .collect();
+    let mut found = Vec::new();
+    unexpand_in(value, &secrets, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn unexpand_in(value: &mut Json, secrets: &[(&String, &String)], found: &mut Vec<String>) {
+    match value {
+        Json::String(text) => {
+            for (name, secret) in secrets {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret.as_str(), &format!("${{{name}}}"));
+                    found.push((*name).clone());
+                }
+            }
+        }
+        Json::Array(elements) => {
+            for element in elements {
+                unexpand_in(element, secrets, found);
+            }
+        }
+        Json::Object(members) => {
+            for (_, member) in members.iter_mut() {
+                unexpand_in(member, secrets, found);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// What a person should know after a server was written: what hides it, what it waits for, what it exposes.
+pub fn aftermath(
+    session: &Session,
+    before: &Configuration,
+    scope: WritableScope,
+    server: &NewServer,
+    judged: &Server,
+) -> String {
+    let name = printable(&server.name);
+    let mut text = String::new();
+    let hides = before.effective.winner(&server.name).filter(|it| it.scope() != scope.scope());
+    match hides {
+        Some(other) if other.scope() < scope.scope() => text.push_str(&format!(
+            "note: `{name}` of the {} scope ({}) wins over it\n",
+            other.scope(),
+            session.shown_origin(&other.origin)
+        )),
+        Some(other) => text.push_str(&format!(
+            "note: it wins over `{name}` of the {} scope ({})\n",
+            other.scope(),
+            session.shown_origin(&other.origin)
+        )),
+        None => {}
+    }
+    if scope.scope() == Scope::Project {
+        text.push_str(&format!("note: it starts once you approved it: swb approve {name}\n"));
+        if holds_literal_secret(&server.entry) {
+            text.push_str(
+                "warning: everybody with access to the project can read the values in it; \
+                 write ${NAME} instead and set NAME in your environment\n",
+            );
+        }
+    }
+    let warnings = judged.problems.iter().filter(|it| it.severity() == Severity::Warning);
+    for problem in warnings {
+        text.push_str(&format!("warning: {}\n", printable(&problem.kind.to_string())));
+        if let Some(hint) = problem.hint() {
+            text.push_str(&format!("  hint: {}\n", printable(&hint)));
+        }
+    }
+    text
+}
+
+/// Is there a value with a telling name that is written out?
+fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
+    ["env", "headers", "oauth"].iter().filter_map(|key| entry.get(*key)?.as_object()).any(|pairs| {
+        pairs.iter().any(|(key, value)| {
+            let text = value.as_str().unwrap_or("");
+            is_secret_word(key) && !text.is_empty() && !text.contains("${")
+        })
+    })
+}
+
+/// Where something was written, for people.
+pub fn said_where(session: &Session, scope: WritableScope) -> String {
+    let what = match scope {
+        WritableScope::Local => "you, in this project",
+        WritableScope::User => "you, in every project",
+        WritableScope::Project => "everybody in this project",
+    };
+    let file = session.shown_path(&session.file_of(scope));
+    format!("the {} scope ({what}): {file}", scope.scope())
+}

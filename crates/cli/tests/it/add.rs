@@ -1,0 +1,266 @@
+//! `swb add`.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{USER, local_settings, scene};
+
+/// Adds with these arguments and returns the entry that was written to user settings.
+#[track_caller]
+fn added(arguments: &[&str]) -> serde_json::Value {
+    let scene = scene();
+    let all: Vec<&str> = ["add", "--scope", "user"].iter().chain(arguments).copied().collect();
+    scene.swb(&all).ok();
+    let json: serde_json::Value = serde_json::from_str(&scene.read(USER)).expect("it is JSON");
+    json["mcpServers"]["s"].clone()
+}
+
+#[track_caller]
+fn check(arguments: &[&str], entry: serde_json::Value) {
+    assert_eq!(added(arguments), entry, "{arguments:?}");
+}
+
+#[test]
+fn a_command_is_added_in_every_form_that_people_know() {
+    use serde_json::json;
+    let plain = json!({"type": "stdio", "command": "npx", "args": ["-y", "x"]});
+    check(&["s", "--", "npx", "-y", "x"], plain.clone());
+    check(&["s", "npx", "-y", "x"], plain.clone());
+    check(&["--transport", "stdio", "s", "--", "npx", "-y", "x"], plain.clone());
+    check(&["-t", "stdio", "s", "npx", "-y", "x"], plain);
+    let env = json!({"type": "stdio", "command": "npx", "args": ["x", "-e", "C=3"], "env": {"A": "1", "B": "2=2"}});
+    check(&["s", "-e", "A=1", "-e", "B=2=2", "--", "npx", "x", "-e", "C=3"], env.clone());
+    check(&["--env", "A=1", "--env", "B=2=2", "s", "npx", "x", "-e", "C=3"], env.clone());
+    check(&["s", "-e", "A=1", "B=2=2", "--", "npx", "x", "-e", "C=3"], env);
+}
+
+#[test]
+fn a_url_is_added_in_every_form_that_people_know() {
+    use serde_json::json;
+    let plain = json!({"type": "http", "url": "https://h.example/mcp"});
+    check(&["s", "https://h.example/mcp"], plain.clone());
+    check(&["--transport", "http", "s", "https://h.example/mcp"], plain.clone());
+    check(&["--transport", "streamable-http", "s", "https://h.example/mcp"], plain.clone());
+    check(&["s", "--url", "https://h.example/mcp"], plain);
+    check(&["s", "wss://h.example/"], json!({"type": "ws", "url": "wss://h.example/"}));
+    let headers = json!({"type": "sse", "url": "https://h.example/sse", "headers": {"X-Key": "a:b", "Y": "c"}});
+    check(
+        &[
+            "--transport",
+            "sse",
+            "s",
+            "https://h.example/sse",
+            "--header",
+            "X-Key: a:b",
+            "-H",
+            "Y:c",
+        ],
+        headers.clone(),
+    );
+    check(&["-H", "X-Key: a:b", "-H", "Y:c", "-t", "sse", "s", "https://h.example/sse"], headers);
+    check(
+        &[
+            "s",
+            "--url",
+            "https://h.example/",
+            "--bearer-token-env-var",
+            "TOK",
+            "--oauth-client-id",
+            "c",
+        ],
+        json!({"type": "http", "url": "https://h.example/", "headers": {"Authorization": "Bearer ${TOK}"}, "oauth": {"clientId": "c"}}),
+    );
+    check(
+        &[
+            "-t",
+            "http",
+            "s",
+            "https://h.example/",
+            "--timeout",
+            "5000",
+            "--trust",
+            "--description",
+            "d",
+            "--include-tools",
+            "a,b",
+            "--exclude-tools",
+            "c",
+            "--client-id",
+            "id",
+            "--callback-port",
+            "3118",
+        ],
+        json!({"type": "http", "url": "https://h.example/", "oauth": {"clientId": "id", "callbackPort": 3118}, "timeout": 5000, "trust": true,
+            "tools": {"allow": ["a", "b"], "deny": ["c"]}, "description": "d"}),
+    );
+}
+
+#[test]
+fn the_default_is_the_local_scope_in_a_private_file_outside_the_tree() {
+    let scene = scene();
+    insta::assert_snapshot!(scene.swb(&["add", "s", "--", "x"]).shown());
+    let file = local_settings(&scene);
+    assert!(!file.starts_with(scene.project()));
+    let mode = file.metadata().expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let text = std::fs::read_to_string(&file)
+        .expect("it can be read")
+        .replace(&scene.root().display().to_string(), "[ROOT]");
+    insta::assert_snapshot!(text, @r#"
+    {
+      "project": "[ROOT]/person/project",
+      "mcpServers": {
+        "s": {
+          "type": "stdio",
+          "command": "x"
+        }
+      }
+    }
+    "#);
+}
+
+#[test]
+fn comments_order_and_style_of_the_file_stay() {
+    let scene = scene();
+    scene.write(".mcp.json", "// ours\n{\n\t\"mcpServers\": {\n\t\t\"z\": { \"command\": \"z\" }, // last letter\n\t},\n}\n");
+    scene.swb(&["add", "-s", "project", "a", "--", "a"]).ok();
+    assert_eq!(
+        scene.read(".mcp.json"),
+        "// ours\n{\n\t\"mcpServers\": {\n\t\t\"z\": { \"command\": \"z\" }, // last letter\n\t\t\"a\": {\n\t\t\t\"type\": \"stdio\",\n\t\t\t\"command\": \"a\"\n\t\t},\n\t},\n}\n"
+    );
+}
+
+#[test]
+fn a_secret_that_the_shell_put_in_is_written_as_its_variable() {
+    let mut scene = scene();
+    scene.set("GITHUB_TOKEN", "canary-0123456789");
+    let ran = scene.swb(&[
+        "add",
+        "-s",
+        "project",
+        "gh",
+        "https://h.example/?t=canary-0123456789",
+        "-H",
+        "Authorization: Bearer canary-0123456789",
+    ]);
+    insta::assert_snapshot!(ran.shown());
+    assert!(!scene.read(".mcp.json").contains("canary"), "{}", scene.read(".mcp.json"));
+}
+
+#[test]
+fn a_written_out_secret_in_a_shared_file_is_warned_of() {
+    let scene = scene();
+    let ran =
+        scene.swb(&["add", "-s", "project", "db", "-e", "DB_PASSWORD=hunter2hunter2", "--", "db"]);
+    assert!(
+        ran.stderr.contains("warning: everybody with access to the project can read"),
+        "{}",
+        ran.shown()
+    );
+    assert!(!ran.shown().contains("hunter2"), "{}", ran.shown());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_written() {
+    let scene = scene();
+    for (arguments, code, said) in [
+        (&["add", "bad name", "x"][..], 2, "`bad name` cannot be a server's name"),
+        (&["add", "a__b", "x"], 2, "`__` in a server's name is reserved"),
+        (&["add", "browser", "x"], 2, "the name is reserved for a built-in server"),
+        (&["add", "s"], 2, "there is neither a command nor a URL"),
+        (&["add", "-t", "stdio", "s"], 2, "there is no command to start"),
+        (
+            &["add", "-t", "http", "s", "not-a-url"],
+            3,
+            "must be a URL that begins with `http://` or `https://`",
+        ),
+        (
+            &["add", "-t", "http", "s", "ftp://h/"],
+            3,
+            "must be a URL that begins with `http://` or `https://`",
+        ),
+        (&["add", "-e", "CANARY", "s", "x"], 2, "--env number 1 is not KEY=VALUE"),
+        (
+            &["add", "-e", "A=1", "-e", "=CANARY", "s", "--", "x"],
+            2,
+            "--env number 2 is not KEY=VALUE",
+        ),
+        (&["add", "s", "https://h/", "-H", "CANARY"], 2, "--header number 1 is not `Name: value`"),
+        (&["add", "s", "https://h/", "-H", "A b: c"], 3, "is not the name of a header"),
+        (&["add", "s", "https://h/", "-e", "A=CANARY"], 2, "--env has no meaning for a URL"),
+        (&["add", "-H", "A: CANARY", "s", "x"], 2, "--header has no meaning for a command"),
+        (&["add", "s", "https://h/", "extra"], 2, "unexpected argument 'extra' found"),
+        (&["add", "-s", "nowhere", "s", "x"], 2, "invalid value 'nowhere'"),
+        (&["add", "-t", "carrier-pigeon", "s", "x"], 2, "invalid value 'carrier-pigeon'"),
+        (
+            &["add", "--client-secret", "s", "https://h/"],
+            2,
+            "there is nobody to ask for the client secret",
+        ),
+        (
+            &["add", "s", "https://h/${cmd:id}", "-s", "project"],
+            3,
+            "names a secret, which the project scope may not",
+        ),
+    ] {
+        let ran = scene.swb(arguments);
+        assert!(ran.fails(code).contains(said), "{arguments:?}\n{}", ran.shown());
+        assert!(!ran.shown().contains("CANARY"), "{}", ran.shown());
+    }
+    assert!(!scene.path(".mcp.json").exists() && !scene.home().join(".config").exists());
+}
+
+#[test]
+fn the_same_name_twice_in_a_scope_is_a_conflict_until_told_otherwise() {
+    let scene = scene();
+    scene.swb(&["add", "-s", "project", "s", "one"]).ok();
+    insta::assert_snapshot!(scene.swb(&["add", "-s", "project", "s", "two"]).fails(6), @r"
+    error: `s` is already in the project scope (.mcp.json:3)
+
+    hint: add --overwrite, or first: swb remove s --scope project
+    ");
+    scene.swb(&["add", "-s", "project", "--overwrite", "s", "two"]).ok();
+    assert!(
+        scene.read(".mcp.json").contains("\"two\"") && !scene.read(".mcp.json").contains("\"one\"")
+    );
+}
+
+#[test]
+fn another_scope_of_the_same_name_is_pointed_out() {
+    let scene = scene();
+    scene.swb(&["add", "-s", "user", "s", "one"]).ok();
+    let ran = scene.swb(&["add", "s", "two"]);
+    assert_eq!(
+        ran.stderr,
+        "note: it wins over `s` of the user scope (~/.config/switchboard/settings.json:3)\n"
+    );
+    let ran = scene.swb(&["add", "-s", "user", "--overwrite", "s", "three"]);
+    assert!(ran.stderr.starts_with("note: `s` of the local scope"), "{}", ran.shown());
+}
+
+#[test]
+fn a_client_secret_in_a_variable_is_named_not_copied() {
+    let mut scene = scene();
+    scene.set("MCP_CLIENT_SECRET", "canary-0123456789");
+    scene
+        .swb(&["add", "-s", "user", "s", "https://h/", "--client-id", "c", "--client-secret"])
+        .ok();
+    assert!(
+        scene.read(USER).contains("\"clientSecret\": \"${MCP_CLIENT_SECRET}\""),
+        "{}",
+        scene.read(USER)
+    );
+}
+
+#[test]
+fn what_a_policy_refuses_is_not_added() {
+    let scene = scene();
+    scene.write(
+        "managed/managed-settings.json",
+        "{\n  \"deniedMcpServers\": [{\"serverUrl\": \"https://*.evil.example/*\"}]\n}",
+    );
+    insta::assert_snapshot!(scene.swb(&["add", "s", "https://a.evil.example/x"]).fails(4), @r"
+    error: `s` may not be added: a policy refuses it
+
+    hint: denied by [ROOT]/managed/managed-settings.json:2 (serverUrl https://*.evil.example/*)
+    ");
+}

@@ -1,0 +1,115 @@
+//! `swb approve`.
+
+use crate::support::{USER, json, scene, states};
+
+#[test]
+fn a_projects_server_waits_runs_once_approved_and_waits_again_after_one_changed_byte() {
+    let mut scene = scene();
+    scene.set("LEVEL", "1");
+    scene.servers(".mcp.json", r#""s": {"command": "x", "args": ["a"], "env": {"L": "$LEVEL"}}"#);
+    assert_eq!(states(&scene, &[]), ["s project pending"]);
+    insta::assert_snapshot!(scene.swb(&["approve", "s"]).ok(), @r"
+    Approved `s` (.mcp.json:2): x a
+      If its definition changes, it waits for you again.
+    ");
+    assert_eq!(states(&scene, &[]), ["s project ready"]);
+    for changed in [
+        r#""s": {"command": "x", "args": ["b"], "env": {"L": "$LEVEL"}}"#,
+        r#""s": {"command": "x", "args": ["a"], "env": {"L": "$LEVEL."}}"#,
+        r#""s": {"command": "y", "args": ["a"], "env": {"L": "$LEVEL"}}"#,
+    ] {
+        scene.servers(".mcp.json", changed);
+        assert_eq!(states(&scene, &[]), ["s project pending"]);
+    }
+    scene.servers(".mcp.json", r#""s": {"command": "x", "args": ["a"], "env": {"L": "$LEVEL"}}"#);
+    assert_eq!(states(&scene, &[]), ["s project ready"]);
+    scene.set("LEVEL", "2");
+    assert_eq!(states(&scene, &[]), ["s project pending"]);
+}
+
+#[test]
+fn all_of_a_project_means_all_that_are_there_now() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+    scene.swb(&["approve", "--all"]).ok();
+    assert_eq!(states(&scene, &[]), ["a project ready", "b project ready"]);
+    scene.servers(
+        ".mcp.json",
+        r#""a": {"command": "x"}, "b": {"command": "x"}, "c": {"command": "x"}"#,
+    );
+    assert_eq!(states(&scene, &[]), ["a project ready", "b project ready", "c project pending"]);
+    assert_eq!(scene.swb(&["approve", "a", "c"]).code, 0);
+    assert_eq!(
+        scene.swb(&["approve", "--all"]).ok(),
+        "No server of this project waits for approval.\n"
+    );
+}
+
+#[test]
+fn an_approval_can_be_bound_to_the_hash_that_was_looked_at() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""s": {"command": "x"}"#);
+    let hash = json(&scene, &["get", "s", "--json"])["definitions"][0]["fingerprint"]
+        .as_str()
+        .expect("a hash")
+        .to_owned();
+    scene.servers(".mcp.json", r#""s": {"command": "evil"}"#);
+    let ran = scene.swb(&["approve", "s", "--hash", &hash]);
+    assert!(ran.fails(6).contains("`s` is not what you looked at"), "{}", ran.shown());
+    assert_eq!(states(&scene, &[]), ["s project pending"]);
+    scene.servers(".mcp.json", r#""s": {"command": "x"}"#);
+    scene.swb(&["approve", "s", "--hash", &hash["sha256:".len()..][..12]]).ok();
+    assert_eq!(states(&scene, &[]), ["s project ready"]);
+    scene.swb(&["approve", "s", "--hash", "ab"]).fails(6);
+}
+
+#[test]
+fn only_what_can_run_and_needs_it_is_approved() {
+    let scene = scene();
+    scene
+        .servers(USER, r#""u": {"command": "x"}"#)
+        .servers(".mcp.json", r#""bad": {"command": 1}"#);
+    insta::assert_snapshot!(scene.swb(&["approve", "u"]).fails(5), @r"
+    error: `u` is no server of this project
+
+    hint: servers of the user scope need no approval
+    ");
+    insta::assert_snapshot!(scene.swb(&["approve", "bad"]).fails(7), @r"
+    error: `bad` cannot run anyway: invalid
+
+    hint: expected a string, found a number
+    ");
+    scene.swb(&["approve"]).fails(2);
+    scene.swb(&["approve", "nothing"]).fails(5);
+}
+
+#[test]
+fn nothing_in_the_tree_can_approve_itself() {
+    let scene = scene();
+    let home = scene.home().display().to_string();
+    scene
+        .servers(".mcp.json", r#""s": {"command": "x", "trust": true}"#)
+        .write(".env", &format!("SWITCHBOARD_CONFIG_DIR={home}/project/.fake\nHOME={home}/project/.fake\n"))
+        .write(".switchboard/settings.json", r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["s"]}"#)
+        .write(".claude/settings.local.json", r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["s"]}"#)
+        .write("settings.json", r#"{"mcpServers": {"own": {"command": "y"}}, "allowedMcpServers": [{"serverName": "s"}]}"#)
+        .write("state/approvals.json", &format!(r#"{{"version": 1, "projects": {{"{home}/project/.mcp.json": {{"s": {{"approved": "*"}}}}}}}}"#));
+    assert_eq!(states(&scene, &[]), ["s project pending"]);
+    let got = json(&scene, &["list", "--json"]);
+    assert_eq!(got["servers"][0]["trusted"], false);
+}
+
+#[test]
+fn a_damaged_store_approves_nothing_and_says_so() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""s": {"command": "x"}"#);
+    scene.swb(&["approve", "s"]).ok();
+    scene.write("~/.local/state/switchboard/approvals.json", "{\"projects\": {");
+    let ran = scene.swb(&["list"]);
+    assert!(
+        ran.stderr.contains("the list of approvals is damaged; nothing in it counts"),
+        "{}",
+        ran.shown()
+    );
+    assert_eq!(states(&scene, &[]), ["s project pending"]);
+}

@@ -1,0 +1,157 @@
+//! `swb import`.
+
+use testkit::Scene;
+
+use crate::support::{USER, json, scene, states};
+
+/// A home in which every program has something.
+fn full_house() -> Scene {
+    let scene = scene();
+    let project = scene.project().display().to_string();
+    scene
+        .write(
+            "~/.claude.json",
+            &format!(
+                r#"{{"mcpServers": {{"shared": {{"type": "stdio", "command": "npx", "args": ["-y", "shared"], "env": {{"TOKEN": "${{SHARED_TOKEN}}"}}}}}},
+                 "projects": {{"{project}": {{"mcpServers": {{"ours": {{"command": "local-one"}}}}}}, "/elsewhere": {{"mcpServers": {{"x": {{"command": "x"}}}}}}}}}}"#
+            ),
+        )
+        .write("~/.config/Claude/claude_desktop_config.json", r#"{"mcpServers": {"my files": {"command": "npx", "args": ["files"]}}}"#)
+        .write("~/.cursor/mcp.json", r#"{"mcpServers": {"api": {"url": "https://api.example.com/mcp", "headers": {"Authorization": "Bearer ${env:API_TOKEN}"}}}}"#)
+        .write(".vscode/mcp.json", "{\n  // team\n  \"inputs\": [{\"id\": \"db-key\", \"type\": \"promptString\", \"password\": true}],\n  \"servers\": {\"db\": {\"type\": \"stdio\", \"command\": \"db\", \"env\": {\"KEY\": \"${input:db-key}\"}, \"dev\": {\"watch\": \"src\"}}},\n}\n")
+        .write("~/.codex/config.toml", "model = \"x\"\n\n[mcp_servers.docs]\nurl = \"https://docs.example.com/mcp\"\nbearer_token_env_var = \"DOCS_TOKEN\"\ntool_timeout_sec = 90\nenabled_tools = [\"search\"]\n\n[mcp_servers.shared]\ncommand = \"npx\"\nargs = [\"-y\", \"other\"]\n")
+        .write(".gemini/settings.json", r#"{"mcpServers": {"lint": {"command": "lint", "trust": true, "includeTools": ["check"]}}}"#)
+        .write("~/.config/opencode/opencode.json", r#"{"mcp": {"search": {"type": "remote", "url": "https://search.example.com/mcp", "headers": {"X-Key": "{env:SEARCH_KEY}"}, "enabled": false}}}"#);
+    scene
+}
+
+#[test]
+fn the_plan_shows_everything_and_writes_nothing() {
+    let scene = full_house();
+    insta::assert_snapshot!(scene.swb(&["import", "--dry-run"]).shown());
+    assert!(!scene.path(USER).exists() && !scene.path(".mcp.json").exists());
+}
+
+#[test]
+fn with_a_yes_it_is_written_to_the_scopes_it_belongs_to() {
+    let scene = full_house();
+    let ran = scene.swb(&["import", "--yes"]);
+    assert!(ran.ok().contains("Wrote 5 servers to the user scope"), "{}", ran.shown());
+    assert_eq!(
+        states(&scene, &[]),
+        [
+            "api user ready",
+            "db project pending",
+            "docs user ready",
+            "lint project pending",
+            "my-files user ready",
+            "ours local ready",
+            "search user disabled",
+            "shared user ready",
+        ]
+    );
+    insta::assert_snapshot!(scene.read(USER));
+    insta::assert_snapshot!("project_file", scene.read(".mcp.json"));
+    let again = scene.swb(&["import", "--yes"]);
+    assert!(
+        again.ok().ends_with("Nothing was written.\n")
+            && again.stdout.contains("= api: already there"),
+        "{}",
+        again.shown()
+    );
+}
+
+#[test]
+fn without_anybody_to_ask_it_needs_a_yes() {
+    let scene = full_house();
+    let ran = scene.swb(&["import", "codex"]);
+    assert!(
+        ran.fails(2).contains("nothing was written: there is nobody to ask"),
+        "{}",
+        ran.shown()
+    );
+    assert!(ran.stderr.contains("+ docs → user scope"), "{}", ran.shown());
+    assert!(!scene.path(USER).exists());
+}
+
+#[test]
+fn one_program_and_one_scope_can_be_chosen() {
+    let scene = full_house();
+    scene.swb(&["import", "vscode", "--scope", "local", "--yes"]).ok();
+    assert_eq!(states(&scene, &[]), ["db local ready"]);
+    let ran = scene.swb(&["import", "emacs"]);
+    assert!(ran.fails(2).contains("the programs are claude-code"), "{}", ran.shown());
+}
+
+#[test]
+fn another_server_of_the_same_name_is_kept_until_told_otherwise() {
+    let scene = full_house();
+    scene.servers(USER, r#""api": {"command": "mine"}"#);
+    let ran = scene.swb(&["import", "cursor", "--yes"]);
+    assert!(
+        ran.ok().contains("= api: the user scope has another one of that name"),
+        "{}",
+        ran.shown()
+    );
+    assert!(scene.read(USER).contains("\"mine\""));
+    scene.swb(&["import", "cursor", "--yes", "--overwrite"]).ok();
+    assert!(!scene.read(USER).contains("\"mine\""));
+}
+
+#[test]
+fn it_says_when_precedence_differs_from_claude_code() {
+    let scene = full_house();
+    scene.servers(".mcp.json", r#""ours": {"command": "project-one"}"#);
+    let ran = scene.swb(&["import", "claude", "--dry-run"]);
+    assert!(
+        ran.ok()
+            .contains("the project's server of that name wins here; in Claude Code this one did"),
+        "{}",
+        ran.shown()
+    );
+}
+
+#[test]
+fn a_broken_file_costs_only_itself() {
+    let scene = full_house();
+    scene
+        .write("~/.cursor/mcp.json", "{\"mcpServers\": {")
+        .write("~/.codex/config.toml", "[mcp_servers\n");
+    let ran = scene.swb(&["import", "--dry-run"]);
+    assert!(
+        ran.ok().contains("+ shared → user scope") && ran.stdout.contains("line 1, column"),
+        "{}",
+        ran.shown()
+    );
+}
+
+#[test]
+fn with_nothing_to_import_it_says_where_it_looked() {
+    insta::assert_snapshot!(scene().swb(&["import"]).shown());
+}
+
+#[test]
+fn the_plan_for_programs() {
+    let scene = full_house();
+    let plan = json(&scene, &["import", "codex", "--dry-run", "--json"]);
+    assert_eq!(plan["files"][0]["servers"][0]["name"], "docs");
+    assert_eq!(plan["files"][0]["servers"][0]["action"], "add");
+    assert_eq!(plan["writtenScopes"], serde_json::json!([]));
+    let done = json(&scene, &["import", "codex", "--yes", "--json"]);
+    assert_eq!(done["writtenScopes"], serde_json::json!(["user"]));
+}
+
+#[test]
+fn what_a_policy_refuses_is_not_taken_over() {
+    let scene = full_house();
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"deniedMcpServers": [{"serverUrl": "https://docs.example.com/*"}]}"#,
+    );
+    let ran = scene.swb(&["import", "codex", "--dry-run"]);
+    assert!(
+        ran.ok().contains("! docs: skipped: denied by [ROOT]/managed/managed-settings.json:1"),
+        "{}",
+        ran.shown()
+    );
+}

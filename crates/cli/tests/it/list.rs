@@ -1,0 +1,173 @@
+//! `swb list`.
+
+use crate::support::{USER, local_settings, scene, states};
+
+#[test]
+fn nothing_configured_says_where_it_was_looked_for() {
+    insta::assert_snapshot!(scene().swb(&["list"]).shown());
+}
+
+#[test]
+fn every_scope_is_found_and_the_highest_wins() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""a": {"command": "project"}"#)
+        .servers("~/.mcp.json", r#""a": {"command": "above"}, "b": {"command": "above"}"#)
+        .servers(
+            USER,
+            r#""a": {"command": "user"}, "c": {"type": "http", "url": "https://h.example/mcp"}"#,
+        )
+        .servers(
+            "~/.local/share/switchboard/plugins/tools/.mcp.json",
+            r#""a": {"command": "plugin"}"#,
+        );
+    scene.swb(&["add", "a", "--", "local"]).ok();
+    scene.swb(&["approve", "--all"]).ok();
+    let inline = r#"{"mcpServers": {"d": {"command": "inline"}}}"#;
+    insta::assert_snapshot!(scene.swb(&["list", "--all", "--mcp-config", inline]).shown());
+    assert_eq!(
+        states(&scene, &["--mcp-config", r#"{"mcpServers": {"a": {"command": "dynamic"}}}"#]),
+        [
+            "a dynamic ready",
+            "a project shadowed",
+            "a project shadowed",
+            "a local shadowed",
+            "a user shadowed",
+            "b project ready",
+            "c user ready",
+            "plugin:tools:a managed ready",
+        ]
+    );
+}
+
+#[test]
+fn the_same_for_programs() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""p": {"command": "x", "env": {"K": "${NOT_SET}"}}"#)
+        .servers(USER, r#""bad": {"command": 1}"#);
+    insta::assert_snapshot!(scene.swb(&["list", "--json"]).shown());
+}
+
+#[test]
+fn one_bad_entry_never_hides_the_good_ones_and_each_error_shows_its_line() {
+    let scene = scene();
+    scene.servers(
+        USER,
+        "    \"good\": {\"command\": \"x\"},\n    \"types\": {\"command\": \"x\", \"args\": \"-y\"},\n    \"both\": {\"command\": \"x\", \"url\": \"https://h/\"},\n    \"kind\": {\"type\": \"htttp\", \"url\": \"https://h/\"},\n    \"browser\": {\"command\": \"x\"},\n    \"a__b\": {\"command\": \"x\"},\n    \"typo\": {\"command\": \"x\", \"arg\": []}",
+    );
+    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+}
+
+#[test]
+fn a_required_server_must_be_ready() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""p": {"command": "x"}"#)
+        .servers(USER, r#""u": {"command": "x"}"#);
+    scene.swb(&["list", "--require", "u"]).ok();
+    insta::assert_snapshot!(scene.swb(&["list", "--require", "p"]).fails(7), @r"
+    error: the required server `p` is not ready: pending approval
+
+    hint: a project's server runs only once you approved it: swb approve p
+    ");
+    insta::assert_snapshot!(scene.swb(&["list", "--require", "absent"]).fails(7), @r"
+    error: the required server `absent` is not configured
+
+    hint: `swb list --all` shows what is configured
+    ");
+}
+
+#[test]
+fn strict_leaves_only_what_was_given() {
+    let scene = scene();
+    scene
+        .servers(USER, r#""u": {"command": "x"}"#)
+        .servers("extra.json", r#""e": {"command": "x"}"#);
+    assert_eq!(
+        states(&scene, &["--mcp-config", "extra.json", "--strict-mcp-config"]),
+        ["e dynamic ready", "u user left-out"]
+    );
+}
+
+#[test]
+fn of_several_mcp_configs_the_last_wins() {
+    let scene = scene();
+    scene
+        .servers("one.json", r#""s": {"command": "one"}"#)
+        .servers("two.json", r#""s": {"command": "two"}"#);
+    let ran = scene.swb(&["list", "--mcp-config", "one.json", "--mcp-config", "two.json"]);
+    assert!(ran.ok().contains("two.json:2") && !ran.stdout.contains("one.json"), "{}", ran.shown());
+}
+
+#[test]
+fn an_mcp_config_that_cannot_be_read_is_an_error() {
+    let scene = scene();
+    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "none.json"]).fails(3), @r"
+    error: --mcp-config cannot be used
+    error: does not exist
+      --> none.json
+    ");
+    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "{\"mcpServers\": [}"]).fails(3), @r#"
+    error: --mcp-config cannot be used
+    error: not valid JSON: unexpected close brace
+      --> --mcp-config #1:1:17
+       1 | {"mcpServers": [}
+         |                 ^
+    "#);
+}
+
+#[test]
+fn every_command_also_answers_to_mcp() {
+    let scene = scene();
+    scene.servers(USER, r#""u": {"command": "x"}"#);
+    assert_eq!(scene.swb(&["mcp", "list"]), scene.swb(&["list"]));
+    assert_eq!(scene.swb(&["mcp", "get", "u"]), scene.swb(&["get", "u"]));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let scene = scene();
+    let many: Vec<String> =
+        (0..2000).map(|n| format!("\"s{n}\": {{\"command\": \"x\"}}")).collect();
+    scene.servers(USER, &many.join(",\n"));
+    let script = "\"$0\" list | head -n 1; exit ${PIPESTATUS[0]}";
+    let output = scene
+        .command(&scene.project(), &[])
+        .get_envs()
+        .fold(
+            std::process::Command::new("bash").env_clear(),
+            |command, (name, value)| match value {
+                Some(value) => command.env(name, value),
+                None => command,
+            },
+        )
+        .current_dir(scene.project())
+        .args(["-c", script])
+        .arg(crate::support::program())
+        .output()
+        .expect("bash can be run");
+    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.ok().starts_with("NAME"), "{}", ran.shown());
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn duplicates_by_content_are_hidden_and_explained() {
+    let scene = scene();
+    scene
+        .servers(USER, r#""mine": {"command": "db", "args": ["1"]}"#)
+        .servers(
+            "~/.local/share/switchboard/plugins/one/.mcp.json",
+            r#""twin": {"command": "db", "args": ["1"]}"#,
+        )
+        .write(
+            "~/.local/share/switchboard/plugins/two/.mcp.json",
+            r#"{"own": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}}"#,
+        );
+    insta::assert_snapshot!(scene.swb(&["list", "--all"]).shown());
+    let switched_off = r#""mine": {"command": "db", "args": ["1"], "disabled": true}"#;
+    scene.servers(USER, switched_off);
+    assert_eq!(states(&scene, &[])[1], "plugin:one:twin managed ready");
+    assert!(local_settings(&scene).starts_with(scene.home()));
+}

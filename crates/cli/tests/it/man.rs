@@ -1,0 +1,14 @@
+//! `swb man`.
+
+use crate::support::scene;
+
+#[test]
+fn the_page_names_every_command() {
+    let ran = scene().swb(&["man"]);
+    assert!(ran.ok().contains(".TH swb 1"), "{}", ran.shown());
+    for word in ["reset\\-project\\-choices", "add\\-json", "import"] {
+        assert!(ran.stdout.contains(word), "the page lacks {word}");
+    }
+    assert!(scene().swb(&["man", "add"]).ok().contains("bearer\\-token\\-env\\-var"));
+    scene().swb(&["man", "nothing"]).fails(2);
+}

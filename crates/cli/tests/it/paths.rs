@@ -1,0 +1,40 @@
+//! `swb paths`.
+
+use crate::support::{json, scene};
+
+#[test]
+fn every_place_is_named() {
+    insta::assert_snapshot!(scene().swb(&["paths"]).shown());
+}
+
+#[test]
+fn one_variable_moves_everything_of_ours_but_not_the_administrators_folder() {
+    let mut scene = scene();
+    let elsewhere = scene.root().join("elsewhere").display().to_string();
+    scene.set("SWITCHBOARD_CONFIG_DIR", &elsewhere);
+    insta::assert_snapshot!(scene.swb(&["paths", "--json"]).shown());
+    scene.swb(&["add", "-s", "user", "s", "--", "x"]).ok();
+    assert!(scene.root().join("elsewhere/settings.json").exists());
+    assert!(!scene.home().join(".config").exists());
+}
+
+#[test]
+fn a_relative_folder_is_refused() {
+    let mut scene = scene();
+    scene.set("SWITCHBOARD_CONFIG_DIR", "here");
+    insta::assert_snapshot!(scene.swb(&["paths"]).fails(2), @r"
+    error: SWITCHBOARD_CONFIG_DIR must be an absolute path
+
+    hint: a relative one would mean another folder in every project
+    ");
+}
+
+#[test]
+fn a_project_is_its_repository_wherever_one_stands_in_it() {
+    let scene = scene();
+    let deep = scene.project().join("src/deep");
+    std::fs::create_dir_all(&deep).expect("folders");
+    let ran = scene.swb_in(&deep, &["paths", "--json"]);
+    let inside: serde_json::Value = serde_json::from_str(ran.ok()).expect("it is JSON");
+    assert_eq!(inside, json(&scene, &["paths", "--json"]));
+}

@@ -1,0 +1,178 @@
+//! `swb policy why`, and the policy and the lock as people meet them.
+
+use crate::support::{USER, scene, states};
+
+const LOCKED: &str =
+    "enterprise MCP configuration is active and has exclusive control over MCP servers";
+
+#[test]
+fn the_line_that_decides_is_named() {
+    let scene = scene();
+    scene
+        .write(
+            "managed/managed-settings.json",
+            "{\n  \"allowedMcpServers\": [\n    {\"serverCommand\": [\"npx\", \"-y\", \"good\"]},\n    {\"serverUrl\": \"https://*.corp.example/*\"}\n  ],\n  \"deniedMcpServers\": [\n    {\"serverName\": \"banned\"}\n  ]\n}\n",
+        )
+        .servers(
+            USER,
+            r#""good": {"command": "npx", "args": ["-y", "good"]},
+               "trick": {"command": "npx", "args": ["-c", "good"]},
+               "api": {"type": "http", "url": "https://mcp.corp.example/x"},
+               "elsewhere": {"type": "http", "url": "https://evil.example/https://mcp.corp.example/x"},
+               "banned": {"command": "npx", "args": ["-y", "good"]}"#,
+        );
+    assert_eq!(
+        states(&scene, &[]),
+        [
+            "api user ready",
+            "banned user refused",
+            "elsewhere user refused",
+            "good user ready",
+            "trick user refused"
+        ]
+    );
+    let why = |name: &str| scene.swb(&["policy", "why", name]).ok().to_owned();
+    insta::assert_snapshot!(["good", "trick", "api", "elsewhere", "banned"].map(why).concat());
+    insta::assert_snapshot!(
+        "for_programs",
+        scene.swb(&["policy", "why", "banned", "--json"]).shown()
+    );
+    insta::assert_snapshot!("in_the_list", scene.swb(&["list"]).shown());
+    scene.swb(&["policy", "why", "nobody"]).fails(5);
+}
+
+#[test]
+fn without_policies_that_is_said() {
+    let scene = scene();
+    scene.servers(USER, r#""s": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["policy", "why", "s"]).ok(), @r"
+    `s` of the user scope (~/.config/switchboard/settings.json:2): allowed
+      there are no allow and no deny lists
+    ");
+}
+
+#[test]
+fn a_persons_own_lists_count_too_and_local_ones_are_theirs() {
+    let scene = scene();
+    scene.write(USER, r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}, "deniedMcpServers": [{"serverName": "a"}]}"#);
+    assert_eq!(states(&scene, &[]), ["a user refused", "b user ready"]);
+}
+
+#[test]
+fn a_bad_deny_entry_is_shown_and_the_others_hold() {
+    let scene = scene();
+    scene
+        .write("managed/managed-settings.json", "{\n  \"deniedMcpServers\": [\n    {\"serverNmae\": \"a\"},\n    {\"serverName\": \"b\"}\n  ]\n}\n") // misspelt on purpose
+        .servers(USER, r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+    assert_eq!(states(&scene, &[]), ["a user ready", "b user refused"]);
+    let ran = scene.swb(&["list"]);
+    assert!(
+        ran.stderr.contains(
+            "as it is, it denies nothing\n  --> [ROOT]/managed/managed-settings.json:3:6"
+        ),
+        "{}",
+        ran.shown()
+    );
+}
+
+#[test]
+fn managed_settings_that_make_no_sense_refuse_everything_loudly() {
+    let scene = scene();
+    scene
+        .write("managed/managed-settings.json", "{\"deniedMcpServers\": [")
+        .servers(USER, r#""a": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+    assert_eq!(
+        states(&scene, &["--mcp-config", r#"{"mcpServers": {"d": {"command": "x"}}}"#]),
+        ["a user refused", "d dynamic refused"]
+    );
+}
+
+#[test]
+fn a_managed_server_file_has_exclusive_control() {
+    let scene = scene();
+    scene
+        .servers(
+            "managed/managed-mcp.json",
+            r#""corp": {"type": "http", "url": "https://mcp.corp.example/"}"#,
+        )
+        .servers(USER, r#""u": {"command": "x"}"#)
+        .servers(".mcp.json", r#""p": {"command": "x"}"#)
+        .servers("~/.claude.json", r#""c": {"command": "x"}"#);
+    let sdk = r#"{"mcpServers": {"d": {"command": "x"}, "calc": {"type": "sdk", "name": "calc"}}}"#;
+    assert_eq!(
+        states(&scene, &["--mcp-config", sdk, "--strict-mcp-config"]),
+        [
+            "calc dynamic ready",
+            "corp enterprise ready",
+            "d dynamic left-out",
+            "p project left-out",
+            "u user left-out"
+        ]
+    );
+    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+    let before = scene.read(USER);
+    for arguments in [
+        &["add", "s", "--", "x"][..],
+        &["add", "s", "https://h/", "--scope", "user"],
+        &["add-json", "s", "{\"command\": \"x\"}"],
+        &["import", "--yes"],
+        &["import", "--dry-run"],
+        &["remove", "u"],
+        &["remove", "corp"],
+        &["enable", "u"],
+        &["disable", "corp"],
+        &["approve", "p"],
+        &["mcp", "add", "s", "--", "x"],
+        &["add", "--strict-mcp-config", "s", "--", "x"],
+    ] {
+        let ran = scene.swb(arguments);
+        assert!(
+            ran.fails(4).starts_with(&format!("error: {LOCKED}\n")),
+            "{arguments:?}\n{}",
+            ran.shown()
+        );
+    }
+    assert_eq!(scene.read(USER), before);
+}
+
+#[test]
+fn no_variable_and_no_file_of_the_person_or_the_project_lifts_the_lock() {
+    let mut scene = scene();
+    scene
+        .servers("managed/managed-mcp.json", r#""corp": {"command": "x"}"#)
+        .servers("elsewhere/settings.json", r#""u": {"command": "x"}"#);
+    scene.write(USER, r#"{"disabledMcpServers": ["corp"], "allowManagedMcpServersOnly": false}"#);
+    let elsewhere = scene.path("elsewhere").display().to_string();
+    scene
+        .set("SWITCHBOARD_CONFIG_DIR", &elsewhere)
+        .set("SWITCHBOARD_MANAGED_DIR", &elsewhere)
+        .set("XDG_CONFIG_DIRS", &elsewhere);
+    assert_eq!(states(&scene, &[]), ["corp enterprise ready", "u user left-out"]);
+    scene.swb(&["add", "s", "--", "x"]).fails(4);
+}
+
+#[test]
+fn a_managed_server_file_in_any_condition_locks_and_says_what_is_wrong() {
+    for (text, said) in [
+        ("{", "not valid JSON"),
+        ("[]", "expected an object, found an array"),
+        ("", ""),
+        ("{}", ""),
+    ] {
+        let scene = scene();
+        scene.write("managed/managed-mcp.json", text).servers(USER, r#""u": {"command": "x"}"#);
+        assert_eq!(states(&scene, &[]), ["u user left-out"], "{text}");
+        let ran = scene.swb(&["list"]);
+        assert!(ran.shown().contains(said), "{}", ran.shown());
+        assert!(scene.swb(&["add", "s", "--", "x"]).fails(4).contains(LOCKED));
+    }
+    let scene = scene();
+    std::fs::create_dir(scene.path("managed/managed-mcp.json")).expect("a folder");
+    scene.servers(USER, r#""u": {"command": "x"}"#);
+    assert_eq!(states(&scene, &[]), ["u user left-out"]);
+    assert!(scene.swb(&["list"]).stderr.contains("is a folder, not a file"));
+    std::fs::remove_dir(scene.path("managed/managed-mcp.json")).expect("an empty folder");
+    std::os::unix::fs::symlink("nowhere", scene.path("managed/managed-mcp.json")).expect("a link");
+    assert_eq!(states(&scene, &[]), ["u user left-out"]);
+}

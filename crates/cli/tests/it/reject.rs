@@ -1,0 +1,42 @@
+//! `swb reject`.
+
+use crate::support::{USER, scene, states};
+
+#[test]
+fn a_rejected_server_never_runs_and_gives_its_name_back() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""s": {"command": "x"}"#)
+        .servers(USER, r#""s": {"command": "mine"}"#);
+    assert_eq!(states(&scene, &[]), ["s project pending", "s user shadowed"]);
+    insta::assert_snapshot!(scene.swb(&["reject", "s"]).ok(), @"Rejected `s` (.mcp.json:2); it will not run.");
+    assert_eq!(states(&scene, &[]), ["s project rejected", "s user ready"]);
+    scene.servers(".mcp.json", r#""s": {"command": "changed"}"#);
+    assert_eq!(states(&scene, &[])[0], "s project rejected");
+    scene.swb(&["approve", "s"]).ok();
+    assert_eq!(states(&scene, &[]), ["s project ready", "s user shadowed"]);
+}
+
+#[test]
+fn all_that_wait_can_be_rejected_at_once() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+    scene.swb(&["approve", "a"]).ok();
+    scene.swb(&["reject", "--all"]).ok();
+    assert_eq!(states(&scene, &[]), ["a project ready", "b project rejected"]);
+    assert_eq!(
+        scene.swb(&["reject", "--all"]).ok(),
+        "No server of this project waits for approval.\n"
+    );
+}
+
+#[test]
+fn only_a_projects_server_can_be_rejected() {
+    let scene = scene();
+    scene.servers(USER, r#""u": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["reject", "u"]).fails(5), @r"
+    error: `u` is no server of this project
+
+    hint: swb disable u switches any server off
+    ");
+}

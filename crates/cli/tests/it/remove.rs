@@ -1,0 +1,68 @@
+//! `swb remove`.
+
+use crate::support::{USER, scene, states};
+
+#[test]
+fn a_server_is_removed_from_the_one_scope_that_has_it() {
+    let scene = scene();
+    scene.write(USER, "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"}, // stays\n    \"b\": {\"command\": \"b\"} // goes\n  }\n}\n");
+    insta::assert_snapshot!(scene.swb(&["remove", "b"]).ok(), @"Removed `b` from the user scope (you, in every project): ~/.config/switchboard/settings.json");
+    assert_eq!(
+        scene.read(USER),
+        "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"} // stays\n  }\n}\n"
+    );
+}
+
+#[test]
+fn in_several_scopes_the_person_is_asked_which() {
+    let scene = scene();
+    scene
+        .servers(USER, r#""s": {"command": "x"}"#)
+        .servers(".mcp.json", r#""s": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["remove", "s"]).fails(6), @r"
+    error: `s` is defined in 2 scopes; say which one to remove
+      swb remove s --scope project  # .mcp.json
+      swb remove s --scope user     # ~/.config/switchboard/settings.json
+    ");
+    let ran = scene.swb(&["remove", "s", "--scope", "project"]);
+    assert_eq!(
+        ran.stderr,
+        "note: `s` of the user scope (~/.config/switchboard/settings.json:2) counts now\n"
+    );
+    assert_eq!(states(&scene, &[]), ["s user ready"]);
+    insta::assert_snapshot!(scene.swb(&["remove", "s", "--scope", "local"]).fails(5), @r"
+    error: the local scope has no server `s`
+
+    hint: it is defined in: user (~/.config/switchboard/settings.json:2)
+    ");
+}
+
+#[test]
+fn what_somebody_else_provides_cannot_be_removed() {
+    let scene = scene();
+    scene
+        .servers("~/.local/share/switchboard/plugins/p/.mcp.json", r#""s": {"command": "x"}"#)
+        .servers("~/.mcp.json", r#""above": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["remove", "plugin:p:s"]).fails(6), @r"
+    error: `plugin:p:s` cannot be removed from ~/.local/share/switchboard/plugins/p/.mcp.json:2
+
+    hint: a plugin brings it; `swb disable` switches it off
+    ");
+    insta::assert_snapshot!(scene.swb(&["remove", "above"]).fails(6), @r"
+    error: `above` cannot be removed from ~/.mcp.json:2
+
+    hint: it is defined above this project; remove it there
+    ");
+    let ran =
+        scene.swb(&["remove", "d", "--mcp-config", r#"{"mcpServers": {"d": {"command": "x"}}}"#]);
+    assert!(ran.fails(6).contains("it was given with --mcp-config"), "{}", ran.shown());
+    scene.swb(&["remove", "nothing"]).fails(5);
+}
+
+#[test]
+fn an_invalid_server_can_still_be_removed() {
+    let scene = scene();
+    scene.servers(USER, r#""bad name": {"command": 1}, "good": {"command": "x"}"#);
+    scene.swb(&["remove", "bad name"]).ok();
+    assert_eq!(states(&scene, &[]), ["good user ready"]);
+}

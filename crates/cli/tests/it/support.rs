@@ -1,0 +1,53 @@
+//! What every test here begins with.
+
+use std::path::{Path, PathBuf};
+
+use testkit::Scene;
+
+/// The program with the administrator's folder moved; built with the tests because it is an example.
+pub fn program() -> PathBuf {
+    let swb = Path::new(env!("CARGO_BIN_EXE_swb"));
+    let folder = swb.parent().expect("the program is in a folder");
+    folder.join("examples").join("swb-testbed")
+}
+
+/// A fresh machine.
+pub fn scene() -> Scene {
+    Scene::new(program())
+}
+
+/// Where user settings are.
+pub const USER: &str = "~/.config/switchboard/settings.json";
+
+/// The path of the project's local settings, as the program says it.
+pub fn local_settings(scene: &Scene) -> PathBuf {
+    let output = scene
+        .command(&scene.project(), &["paths", "--json"])
+        .output()
+        .expect("the program can be run");
+    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    PathBuf::from(json["localSettings"].as_str().expect("it is a path"))
+}
+
+/// A command's JSON.
+#[track_caller]
+pub fn json(scene: &Scene, arguments: &[&str]) -> serde_json::Value {
+    let ran = scene.swb(arguments);
+    serde_json::from_str(ran.ok()).expect("it is JSON")
+}
+
+/// Name, scope and state of every server that `list --all` shows.
+#[track_caller]
+pub fn states(scene: &Scene, more: &[&str]) -> Vec<String> {
+    let arguments: Vec<&str> =
+        ["list", "--all", "--json"].into_iter().chain(more.iter().copied()).collect();
+    let json = json(scene, &arguments);
+    let servers = json["servers"].as_array().expect("a list");
+    let word =
+        |server: &serde_json::Value, key: &str| server[key].as_str().unwrap_or("-").to_owned();
+    servers
+        .iter()
+        .map(|it| format!("{} {} {}", word(it, "name"), word(it, "scope"), word(it, "state")))
+        .collect()
+}

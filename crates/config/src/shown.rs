@@ -31,8 +31,13 @@ pub fn is_deceptive(c: char) -> bool {
 }
 
 /// A value that is secret unless it only names variables: names are shown, literals are masked.
+/// The scheme in front of a credential is no secret.
 pub fn secret(template: &Template) -> String {
-    printable(&template.shown(|_| MASK.to_owned()))
+    let literal = |text: &str| match text {
+        "Bearer " | "Basic " | "Token " => text.to_owned(),
+        _ => MASK.to_owned(),
+    };
+    printable(&template.shown(literal))
 }
 
 /// A URL without user, password, query values and fragment.

@@ -4,4 +4,4 @@ mod ran;
 mod scene;
 
 pub use ran::Ran;
-pub use scene::Scene;
+pub use scene::{MANAGED, Scene};

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use crate::Ran;
 
+/// What the administrator's folder is called in output.
+pub const MANAGED: &str = "/etc/switchboard";
+
 /// A temp folder with `person`, `person/project` (under version control) and `managed` in it.
 #[derive(Debug)]
 pub struct Scene {
@@ -114,46 +117,81 @@ impl Scene {
         Ran { code: code.unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
     }
 
-    /// Temp paths become `[ROOT]`, the key of the project's local settings `[KEY]`; folders above the scene are left out.
+    /// The administrator's folder has its usual name, other temp paths become `[ROOT]`, the key of the project's local settings always the same; folders above
+    /// the person's home are left out, and tables are laid out anew for what is left.
     fn settled(&self, text: &str) -> String {
         let root = self.root();
-        let above: Vec<String> = root
-            .ancestors()
-            .skip(1)
-            .map(|folder| folder.join(".mcp.json").display().to_string())
-            .collect();
+        let above: Vec<String> =
+            root.ancestors().map(|it| it.join(".mcp.json").display().to_string()).collect();
         let is_above = |line: &str| {
             above.iter().any(|path| {
                 line.contains(&format!(" {path}")) || line.contains(&format!("\"{path}\""))
             })
         };
         let root = root.display().to_string();
-        let depends_on_root = text.contains(&root) || text.contains("projects/");
-        let mut settled = String::new();
-        for line in text.split_inclusive('\n').filter(|line| !is_above(line)) {
-            let line = without_key(&line.replace(&root, "[ROOT]"));
-            settled.push_str(&if depends_on_root { narrowed(&line) } else { line });
-        }
-        settled
+        let managed = self.managed().display().to_string();
+        let replaced = |line: &str| line.replace(&managed, MANAGED).replace(&root, "[ROOT]");
+        let lines = text.split_inclusive('\n').filter(|line| !is_above(line));
+        realigned(
+            &lines.map(|line| with_fixed_key(&line.replace(&root, "[ROOT]"))).collect::<String>(),
+        )
     }
 }
 
-/// A table is as wide as its widest path, so gaps between columns become two spaces.
-fn narrowed(line: &str) -> String {
-    let text = line.trim_start_matches(' ');
-    let mut narrow = line[..line.len() - text.len()].to_owned();
-    let mut gap = 0;
-    for c in text.chars() {
-        gap = if c == ' ' { gap + 1 } else { 0 };
-        if gap <= 2 {
-            narrow.push(c);
+/// A table is as wide as its widest path: lays out every table for the paths it has now.
+fn realigned(text: &str) -> String {
+    let mut settled = String::new();
+    let mut table: Vec<Vec<&str>> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        let cells: Vec<&str> = line
+            .trim_end_matches('\n')
+            .split("  ")
+            .map(str::trim)
+            .filter(|it| !it.is_empty())
+            .collect();
+        let goes_on = !table.is_empty() && cells.len() > 1 && cells.len() <= table[0].len();
+        if !line.starts_with(' ') && (goes_on || is_header(&cells)) {
+            table.push(cells);
+            continue;
         }
+        settled.push_str(&laid_out(&std::mem::take(&mut table)));
+        settled.push_str(line);
     }
-    narrow
+    settled.push_str(&laid_out(&table));
+    settled
 }
 
-/// Hides the hash in `projects/NAME-0123456789abcdef/`, which depends on where the temp folder is.
-fn without_key(line: &str) -> String {
+fn is_header(cells: &[&str]) -> bool {
+    let is_title = |cell: &&str| cell.chars().all(|c| c.is_ascii_uppercase() || c == ' ');
+    cells.len() > 1 && cells.iter().all(is_title)
+}
+
+fn laid_out(table: &[Vec<&str>]) -> String {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            table
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|it| it.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in table {
+        let padded: String = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell}{}  ", " ".repeat(width - cell.chars().count())))
+            .collect();
+        text.push_str(&format!("{}\n", padded.trim_end()));
+    }
+    text
+}
+
+/// The hash in `projects/NAME-HASH/` depends on where the temp folder is; here it is always the same.
+fn with_fixed_key(line: &str) -> String {
     const DIGITS: usize = 16;
     let Some(start) = line.find("projects/").map(|at| at + "projects/".len()) else {
         return line.to_owned();
@@ -162,7 +200,7 @@ fn without_key(line: &str) -> String {
     let name = &line[start..end];
     match name.rsplit_once('-') {
         Some((front, key)) if key.len() == DIGITS => {
-            format!("{}{front}-[KEY]{}", &line[..start], &line[end..])
+            format!("{}{front}-0123456789abcdef{}", &line[..start], &line[end..])
         }
         Some(_) | None => line.to_owned(),
     }

@@ -27,12 +27,12 @@ pub fn run(_: &Paths, session: &Session) -> Result<Done, Failure> {
     let cells: Vec<Vec<Cell>> = rows
         .iter()
         .map(|(_, about, path)| {
-            let there = if path.symlink_metadata().is_ok() { "" } else { "not there yet" };
+            let there = if path.symlink_metadata().is_ok() { "there" } else { "not there yet" };
             vec![Cell::plain(*about), Cell::plain(session.shown_path(path)), Cell::plain(there)]
         })
         .collect();
     let width = session.machine.terminal.width;
-    Ok(Done::text(table::render(&["WHAT", "WHERE", ""], &cells, width, &[1])))
+    Ok(Done::text(table::render(&["WHAT", "WHERE", "STATE"], &cells, width, &[1])))
 }
 
 fn rows(session: &Session) -> Vec<(&'static str, &'static str, PathBuf)> {

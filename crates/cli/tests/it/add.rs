@@ -261,6 +261,6 @@ fn what_a_policy_refuses_is_not_added() {
     insta::assert_snapshot!(scene.swb(&["add", "s", "https://a.evil.example/x"]).fails(4), @r"
     error: `s` may not be added: a policy refuses it
 
-    hint: denied by [ROOT]/managed/managed-settings.json:2 (serverUrl https://*.evil.example/*)
+    hint: denied by /etc/switchboard/managed-settings.json:2 (serverUrl https://*.evil.example/*)
     ");
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::Scene;
+use testkit::{MANAGED, Scene};
 
 use crate::support::{program, scene};
 
@@ -101,7 +101,6 @@ fn prompted(command: &str) -> String {
 
 /// `/etc/switchboard` is the scene's administrator's folder here, and `sudo` does nothing special.
 fn run(scene: &Scene, bin: &Path, command: &str) -> String {
-    const MANAGED: &str = "/etc/switchboard";
     let managed = scene.managed().display().to_string();
     let script = command.replace("sudo ", "").replace(MANAGED, &managed);
     let mut shell = Command::new("bash");
@@ -110,7 +109,7 @@ fn run(scene: &Scene, bin: &Path, command: &str) -> String {
     shell.env("HOME", scene.home()).env("PATH", path).env("SWB_TESTBED_MANAGED", &managed);
     let output = shell.output().expect("bash can be run");
     let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    let mut text = ran.stdout.replace("[ROOT]/managed", MANAGED).replace("[ROOT]/person", "~");
+    let mut text = ran.stdout.replace("[ROOT]/person", "~");
     if ran.code != 0 && command.contains("swb") {
         text.push_str(&format!("[exit code {}]\n", ran.code));
     }

@@ -150,7 +150,7 @@ fn what_a_policy_refuses_is_not_taken_over() {
     );
     let ran = scene.swb(&["import", "codex", "--dry-run"]);
     assert!(
-        ran.ok().contains("! docs: skipped: denied by [ROOT]/managed/managed-settings.json:1"),
+        ran.ok().contains("! docs: skipped: denied by /etc/switchboard/managed-settings.json:1"),
         "{}",
         ran.shown()
     );

@@ -68,7 +68,7 @@ fn a_bad_deny_entry_is_shown_and_the_others_hold() {
     let ran = scene.swb(&["list"]);
     assert!(
         ran.stderr.contains(
-            "as it is, it denies nothing\n  --> [ROOT]/managed/managed-settings.json:3:6"
+            "as it is, it denies nothing\n  --> /etc/switchboard/managed-settings.json:3:6"
         ),
         "{}",
         ran.shown()

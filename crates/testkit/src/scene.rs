@@ -132,9 +132,7 @@ impl Scene {
         let managed = self.managed().display().to_string();
         let replaced = |line: &str| line.replace(&managed, MANAGED).replace(&root, "[ROOT]");
         let lines = text.split_inclusive('\n').filter(|line| !is_above(line));
-        realigned(
-            &lines.map(|line| with_fixed_key(&line.replace(&root, "[ROOT]"))).collect::<String>(),
-        )
+        realigned(&lines.map(|line| with_fixed_key(&replaced(line))).collect::<String>())
     }
 }
 

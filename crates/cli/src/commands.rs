@@ -46,13 +46,20 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
 
 /// JSON for programs, with every character escaped that a terminal would act on.
 pub(crate) fn json(value: &serde_json::Value) -> Done {
+    let is_bad = |c: char| c != '\n' && switchboard::config::shown::is_deceptive(c);
     let text = format!("{value:#}\n");
-    let escape = |c: char| match c {
-        '\n' => "\n".to_owned(),
-        c if switchboard::config::shown::is_deceptive(c) => {
-            c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    if !text.contains(is_bad) {
+        return Done::text(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if is_bad(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(c);
         }
-        c => c.to_string(),
-    };
-    Done::text(text.chars().map(escape).collect::<String>())
+    }
+    Done::text(escaped)
 }

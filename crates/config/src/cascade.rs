@@ -1,6 +1,7 @@
 //! From layers to servers: which definition of a name wins, what the policy says of it, whether a person
 //! approved it, and which are the same server under two names. Every loser stays visible with its reason.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -174,10 +175,10 @@ pub fn resolve(inputs: Inputs) -> Effective {
     let mut servers = Vec::new();
     for layer in layers {
         problems.extend(layer.problems);
-        let environment = layer
-            .variables
-            .iter()
-            .fold(judge.environment.clone(), |all, (name, value)| all.with(name, value));
+        let mut environment = Cow::Borrowed(&judge.environment);
+        for (name, value) in &layer.variables {
+            environment = Cow::Owned(environment.with(name, value));
+        }
         let opened = layer.definitions.into_iter().map(|it| judge.open(it, &environment));
         servers.extend(opened);
     }

@@ -178,7 +178,7 @@ fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Ide<Templ
 /// A URL without variables is checked here and now; one with variables when they are in.
 fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
     let text = Template::parse(&fields.required("url", kind)?);
-    if text.is_literal() && !is_url_for(kind, &text.shown(str::to_owned)) {
+    if text.literal().is_some_and(|literal| !is_url_for(kind, literal)) {
         let span = fields.find("url")?.node.span;
         fields.report(span, "url", ProblemKind::Url { schemes: kind.schemes_in_words() });
         return None;
@@ -200,8 +200,7 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
     let client_secret = text("clientSecret");
     let metadata = text("authServerMetadataUrl");
     if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
-        && text.is_literal()
-        && !is_https(&text.shown(str::to_owned))
+        && text.literal().is_some_and(|literal| !is_https(literal))
     {
         let kind = ProblemKind::Url { schemes: "`https://`" };
         inner.report(member.node.span, "authServerMetadataUrl", kind);

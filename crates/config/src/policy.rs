@@ -218,10 +218,15 @@ impl<'a> Subject<'a> {
     }
 
     fn runs(&self, argv: &[Template]) -> bool {
-        let expand =
-            |part: &Template| part.expand(self.environment, &mut BTreeSet::new()).with_references();
+        let same = |own: &str, part: &Template| match part.literal() {
+            Some(text) => own == text,
+            None => {
+                let expanded = part.expand(self.environment, &mut BTreeSet::new());
+                own == expanded.with_references()
+            }
+        };
         self.argv.as_ref().is_some_and(|own| {
-            own.len() == argv.len() && own.iter().zip(argv).all(|(own, part)| *own == expand(part))
+            own.len() == argv.len() && own.iter().zip(argv).all(|(own, part)| same(own, part))
         })
     }
 }

@@ -118,9 +118,18 @@ impl Template {
         found
     }
 
-    /// Does it name anything, or is it all literal?
+    /// Is it all literal, naming nothing?
     pub fn is_literal(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+        self.literal().is_some()
+    }
+
+    /// The whole text, where it names nothing.
+    pub fn literal(&self) -> Option<&str> {
+        match &self.parts[..] {
+            [] => Some(""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
     }
 
     /// Puts in what the variables hold. A missing one stays as written and is added to `missing`.

@@ -39,7 +39,8 @@ pub fn text(path: &Path, kinds: Kinds) -> Result<Content, Unreadable> {
     };
     check_kind(&metadata, kinds)?;
     let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let mut bytes = Vec::new();
+    let expected = usize::try_from(metadata.len()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(expected + 1);
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > LARGEST_FILE {
         return Err(Unreadable::TooLarge { limit: LARGEST_FILE });

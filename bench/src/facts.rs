@@ -1,0 +1,27 @@
+//! What a reader of a report must know of the machine that it was made on.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+
+use crate::failure;
+
+/// The machine in one line. What the system does not tell is left out.
+pub fn line() -> String {
+    let cores = thread::available_parallelism().ok().map(|it| format!("{it} cores"));
+    let kernel = output("uname", &["-sr"]);
+    let facts = [cores, memory(), kernel, output("rustc", &["--version"])];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn memory() -> Option<String> {
+    let table = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = table.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(format!("{:.0} GB of memory", kilobytes * 1024.0 / 1e9))
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let said = failure::output(Command::new(program).args(arguments)).ok()?;
+    Some(said.trim().to_owned()).filter(|said| !said.is_empty())
+}

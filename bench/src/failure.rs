@@ -1,0 +1,138 @@
+//! What can stop a benchmark, and how it is printed.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use crate::scene::Seen;
+
+/// Why nothing could be measured.
+#[derive(Debug)]
+pub enum Failure {
+    /// No benchmark has this name.
+    UnknownWord(String),
+    /// Nobody said where the repository is.
+    NotStartedByCargo,
+    /// Cargo built something, and did not say where.
+    NoExecutable,
+    /// A file could not be read or written.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A program could not be started.
+    NotStarted {
+        /// Which.
+        program: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A program reported failure.
+    Failed {
+        /// Which.
+        program: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it wrote to the error stream.
+        said: String,
+    },
+    /// An answer is not the JSON that was expected.
+    Answer(serde_json::Error),
+    /// The inner program was called with something else than `N -- COMMAND`.
+    Call,
+    /// The system does not say what its processes used.
+    Usage(nix::Error),
+    /// The program under test does not see the configuration that was built for it.
+    Scene {
+        /// What was built.
+        built: Seen,
+        /// What the program sees.
+        seen: Seen,
+    },
+    /// A program's list lacks a server that was configured for it.
+    Lacks {
+        /// The program, and its arguments.
+        label: &'static str,
+        /// The server's name.
+        server: String,
+    },
+}
+
+impl Failure {
+    /// A failure of this file.
+    pub fn file(path: &Path, error: io::Error) -> Failure {
+        Failure::File { path: path.to_owned(), error }
+    }
+
+    /// Tells the person.
+    pub fn print(&self) {
+        eprintln!("error: {self}");
+        if let Failure::Failed { said, .. } = self {
+            eprint!("{said}");
+        }
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            eprintln!("  caused by: {error}");
+            cause = error.source();
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::UnknownWord(word) => {
+                write!(out, "no benchmark is called `{word}`; `cargo xtask bench help` lists them")
+            }
+            Failure::NotStartedByCargo => out
+                .write_str("the repository is unknown; start this program as `cargo xtask bench`"),
+            Failure::NoExecutable => out.write_str("cargo did not say where it put `swb`"),
+            Failure::File { path, .. } => write!(out, "trouble with `{}`", path.display()),
+            Failure::NotStarted { program, .. } => {
+                write!(out, "could not start `{}`", program.display())
+            }
+            Failure::Failed { program, status, .. } => {
+                write!(out, "`{}` failed ({status})", program.display())
+            }
+            Failure::Answer(_) => out.write_str("an answer was not understood"),
+            Failure::Call => out.write_str("expected `N -- COMMAND…`"),
+            Failure::Usage(_) => out.write_str("could not ask what processes used"),
+            Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
+            Failure::Lacks { label, server } => write!(out, "{label} does not list `{server}`"),
+        }
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Failure::File { error, .. } | Failure::NotStarted { error, .. } => Some(error),
+            Failure::Answer(error) => Some(error),
+            Failure::Usage(error) => Some(error),
+            Failure::UnknownWord(_)
+            | Failure::NotStartedByCargo
+            | Failure::NoExecutable
+            | Failure::Failed { .. }
+            | Failure::Call
+            | Failure::Scene { .. }
+            | Failure::Lacks { .. } => None,
+        }
+    }
+}
+
+/// What a command that ends well writes to its output stream.
+pub fn output(command: &mut Command) -> Result<String, Failure> {
+    let program = PathBuf::from(command.get_program());
+    let output = command
+        .output()
+        .map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::Failed { program, status: output.status, said });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,177 @@
+//! Measures `swb list`: two hundred servers against the budget, ten servers next to other programs.
+//! Writes the report page and prints it.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::facts;
+use crate::failure::Failure;
+use crate::measure::Measurement;
+use crate::scene::{few, many};
+use crate::subject::{self, Subject};
+use crate::table::{self, megabytes, milliseconds};
+use crate::workplace::Workplace;
+
+const JSON: &str = "`swb list --json`";
+const TEXT: &str = "`swb list`";
+
+const OWN_TIME: Duration = Duration::from_millis(15);
+const PEAK_MEGABYTES: f64 = 25.0;
+
+/// The peer that ten servers may not take longer than, by its program.
+const RIVAL: &str = "codex";
+
+/// Subjects in the order of the table, and what was measured of each.
+struct Rows {
+    subjects: Vec<Subject>,
+    measurements: Vec<Option<Measurement>>,
+}
+
+/// Runs the benchmark.
+pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+    let swb = workplace.swb()?;
+    let own =
+        || vec![subject::swb(&swb, JSON, &["list", "--json"]), subject::swb(&swb, TEXT, &["list"])];
+
+    eprintln!("measuring {}", many::BUILT);
+    let many = many::build(&swb, &workplace.search_path)?;
+    let mut subjects = own();
+    subjects.push(subject::floor(workplace));
+    let measurements = subject::by_turns(&many.scene, &subjects)?;
+    let many_rows = Rows { subjects, measurements };
+
+    eprintln!("measuring ten servers, next to other programs");
+    let few = few::build(&swb, &workplace.search_path)?;
+    let mut subjects = own();
+    subjects.extend(subject::peers(workplace));
+    for subject in &subjects {
+        subject::verify(subject, &few, &few::names())?;
+    }
+    let measurements = subject::by_turns(&few, &subjects)?;
+    let few_rows = Rows { subjects, measurements };
+
+    let states: Vec<String> =
+        many.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let page = page(&states.join(", "), &many_rows, &few_rows);
+    print!("{page}");
+    let path = workplace.report("list.md");
+    let folder = path.parent().unwrap_or(&path);
+    fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
+    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+}
+
+impl Rows {
+    fn table(&self) -> String {
+        table::of_subjects(&self.subjects, &self.measurements, TEXT)
+    }
+
+    fn measured(&self) -> impl Iterator<Item = (&Subject, &Measurement)> {
+        let rows = self.subjects.iter().zip(&self.measurements);
+        rows.filter_map(|(subject, it)| Some((subject, it.as_ref()?)))
+    }
+
+    fn of(&self, label: &str) -> Option<&Measurement> {
+        self.measured().find(|(subject, _)| subject.label == label).map(|(_, it)| it)
+    }
+
+    /// The rival's quickest form.
+    fn rival(&self) -> Option<(&'static str, &Measurement)> {
+        let forms = self.measured().filter(|(subject, _)| subject.program == RIVAL);
+        let quickest = forms.min_by_key(|(_, it)| it.median_wall())?;
+        Some((quickest.0.label, quickest.1))
+    }
+}
+
+fn page(states: &str, many: &Rows, few: &Rows) -> String {
+    let header = ["budget", "limit", "measured", ""];
+    let budgets = table::markdown(&header, &[3], &budgets(many, few));
+    format!(
+        "\
+# `swb list`
+
+Written by `cargo xtask bench list`; `cargo xtask bench install-peers` installs the other programs.
+Machine: {machine}.
+
+Programs take turns, with nothing but `PATH`, `HOME` and `LANG` in the environment and their output thrown away.
+Wall is from start to end of the process, CPU the median of user and system time together, peak the largest resident set of
+any one process in any run. The ratios hold; the absolute numbers depend on what else the machine does.
+
+## Budgets
+
+{budgets}
+## {servers} servers in {files} files
+
+A project 24 folders deep with a file in each, local settings, user settings with 20 allow and 20 deny entries, four plugins;
+every entry has variables in its arguments and environment, or in its URL and headers.
+The definitions end as: {states}.
+
+{many_table}
+## 10 servers in the person's own settings
+
+The same ten in each program's own file. Their programs do not exist.
+
+{few_table}",
+        machine = facts::line(),
+        servers = many::BUILT.servers,
+        files = many::BUILT.files,
+        many_table = many.table(),
+        few_table = few.table(),
+    )
+}
+
+fn budgets(many: &Rows, few: &Rows) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for label in [JSON, TEXT] {
+        let Some(own) = many.of(label) else { continue };
+        let time = own.median_processor();
+        rows.push(vec![
+            format!("{label}, 200 servers: own time (CPU)"),
+            format!("< {} ms", milliseconds(OWN_TIME)),
+            format!("{} ms", milliseconds(time)),
+            verdict(time < OWN_TIME),
+        ]);
+        let peak = own.peak_megabytes();
+        rows.push(vec![
+            format!("{label}, 200 servers: peak memory"),
+            format!("< {} MB", megabytes(PEAK_MEGABYTES)),
+            format!("{} MB", megabytes(peak)),
+            verdict(peak < PEAK_MEGABYTES),
+        ]);
+    }
+    let Some(own) = few.of(TEXT) else { return rows };
+    match few.rival() {
+        Some((label, rival)) => rows.extend(against(own, label, rival)),
+        None => rows.push(vec![
+            format!("{TEXT}, 10 servers: no more than `{RIVAL}`"),
+            "–".to_owned(),
+            format!(
+                "{} ms, {} MB",
+                milliseconds(own.median_wall()),
+                megabytes(own.peak_megabytes())
+            ),
+            format!("unknown: `{RIVAL}` is not installed"),
+        ]),
+    }
+    rows
+}
+
+fn against(own: &Measurement, label: &str, rival: &Measurement) -> [Vec<String>; 2] {
+    [
+        vec![
+            format!("{TEXT}, 10 servers: wall, no more than {label}"),
+            format!("≤ {} ms", milliseconds(rival.median_wall())),
+            format!("{} ms", milliseconds(own.median_wall())),
+            verdict(own.median_wall() <= rival.median_wall()),
+        ],
+        vec![
+            format!("{TEXT}, 10 servers: peak memory, no more than {label}"),
+            format!("≤ {} MB", megabytes(rival.peak_megabytes())),
+            format!("{} MB", megabytes(own.peak_megabytes())),
+            verdict(own.peak_megabytes() <= rival.peak_megabytes()),
+        ],
+    ]
+}
+
+fn verdict(is_met: bool) -> String {
+    if is_met { "met".to_owned() } else { "**missed**".to_owned() }
+}

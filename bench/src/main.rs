@@ -1,0 +1,57 @@
+//! `swb-bench`: measures Switchboard next to its peers. It reports, and fails only when it could not measure.
+//! This file picks the benchmark; each benchmark is a file of its own.
+
+mod facts;
+mod failure;
+mod list;
+mod measure;
+mod scene;
+mod subject;
+mod table;
+mod workplace;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use failure::Failure;
+use workplace::Workplace;
+
+const HELP: &str = "\
+Measures Switchboard next to its peers
+
+Usage: cargo xtask bench <WHAT>
+
+What:
+  list           `swb list` against its budgets, and next to other programs' lists;
+                 SWB_BIN names a program to measure instead of building one
+  install-peers  install the other programs into bench/.peers, with npm
+  help           this text";
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[OsString]) -> Result<(), Failure> {
+    let (what, rest) = match arguments.split_first() {
+        Some((what, rest)) => (what.to_string_lossy(), rest),
+        None => ("help".into(), arguments),
+    };
+    match what.as_ref() {
+        "list" => list::run(&Workplace::from_environment()?),
+        "install-peers" => subject::install_peers(&Workplace::from_environment()?),
+        measure::WORD => measure::run_here(rest),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            Ok(())
+        }
+        unknown => Err(Failure::UnknownWord(unknown.to_owned())),
+    }
+}

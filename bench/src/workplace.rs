@@ -1,0 +1,73 @@
+//! Where a run takes place: the repository, cargo, and the search path for programs.
+//! The only file that reads the environment's variables.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value as Json;
+
+use crate::failure::{self, Failure};
+
+/// The surroundings of one run.
+#[derive(Debug)]
+pub struct Workplace {
+    /// The repository's top folder.
+    pub root: PathBuf,
+    /// The folder that peers are installed into.
+    pub peers: PathBuf,
+    /// The search path for programs.
+    pub search_path: OsString,
+    cargo: OsString,
+    given: Option<PathBuf>,
+}
+
+impl Workplace {
+    /// Reads what cargo tells the programs it runs.
+    pub fn from_environment() -> Result<Workplace, Failure> {
+        let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let package = package.ok_or(Failure::NotStartedByCargo)?;
+        let root = package.parent().ok_or(Failure::NotStartedByCargo)?.to_owned();
+        Ok(Workplace {
+            root,
+            peers: package.join(".peers"),
+            search_path: env::var_os("PATH").unwrap_or_default(),
+            cargo: env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
+            given: env::var_os("SWB_BIN").map(PathBuf::from),
+        })
+    }
+
+    /// The program to measure: the one given, else a fresh release build.
+    pub fn swb(&self) -> Result<PathBuf, Failure> {
+        if let Some(given) = &self.given {
+            return given.canonicalize().map_err(|error| Failure::file(given, error));
+        }
+        let mut build = Command::new(&self.cargo);
+        build
+            .args(["build", "--release", "--package", "swb", "--bin", "swb"])
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(&self.root)
+            .stderr(Stdio::inherit());
+        let messages = failure::output(&mut build)?;
+        messages.lines().rev().find_map(executable).ok_or(Failure::NoExecutable)
+    }
+
+    /// A program on the search path, else among the installed peers.
+    pub fn find(&self, program: &str) -> Option<PathBuf> {
+        let on_path = env::split_paths(&self.search_path).map(|folder| folder.join(program));
+        let among_peers = self.peers.join("node_modules").join(".bin").join(program);
+        on_path.chain([among_peers]).find(|path| path.is_file())
+    }
+
+    /// The file that a benchmark's report is kept in.
+    pub fn report(&self, name: &str) -> PathBuf {
+        self.root.join("docs").join("benchmarks").join(name)
+    }
+}
+
+/// The program that one of cargo's messages says it built.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: Json = serde_json::from_str(message).ok()?;
+    message["executable"].as_str().map(|path| Path::new(path).to_owned())
+}

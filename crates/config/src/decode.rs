@@ -647,7 +647,7 @@ mod tests {
 
     #[test]
     fn a_near_miss_gets_the_right_word() {
-        assert_eq!(nearest("comand", KEYS.iter().map(|key| key.name)), Some("command"));
+        assert_eq!(nearest("commands", KEYS.iter().map(|key| key.name)), Some("command"));
         assert_eq!(nearest("Headers", KEYS.iter().map(|key| key.name)), Some("headers"));
         assert_eq!(nearest("alwaysLoad", KEYS.iter().map(|key| key.name)), None);
         assert_eq!(

@@ -246,11 +246,11 @@ mod tests {
 
     #[test]
     fn positions_count_characters_and_survive_crlf() {
-        let text = "{\r\n  \"é\": tru\r\n}";
-        let fault = Document::parse(text).expect_err("tru is no value");
+        let text = "{\r\n  \"é\": yes\r\n}";
+        let fault = Document::parse(text).expect_err("yes is no value");
         let lines = Lines::of(text);
         assert_eq!(lines.position(fault.span().start), Position { line: 2, column: 8 });
-        assert_eq!(lines.line(2), "  \"é\": tru");
+        assert_eq!(lines.line(2), "  \"é\": yes");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn one_bad_entry_never_hides_the_good_ones_and_each_error_shows_its_line() {
     let scene = scene();
     scene.servers(
         USER,
-        "    \"good\": {\"command\": \"x\"},\n    \"types\": {\"command\": \"x\", \"args\": \"-y\"},\n    \"both\": {\"command\": \"x\", \"url\": \"https://h/\"},\n    \"kind\": {\"type\": \"htttp\", \"url\": \"https://h/\"},\n    \"browser\": {\"command\": \"x\"},\n    \"a__b\": {\"command\": \"x\"},\n    \"typo\": {\"command\": \"x\", \"arg\": []}",
+        "    \"good\": {\"command\": \"x\"},\n    \"types\": {\"command\": \"x\", \"args\": \"-y\"},\n    \"both\": {\"command\": \"x\", \"url\": \"https://h/\"},\n    \"kind\": {\"type\": \"HTTP\", \"url\": \"https://h/\"},\n    \"browser\": {\"command\": \"x\"},\n    \"a__b\": {\"command\": \"x\"},\n    \"typo\": {\"command\": \"x\", \"arg\": []}",
     );
     insta::assert_snapshot!(scene.swb(&["list"]).shown());
 }

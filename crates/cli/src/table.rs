@@ -23,13 +23,30 @@ impl Cell {
     }
 }
 
+/// A column that may be cut where the screen is narrow, and which end of its texts matters less.
+#[derive(Debug, Clone, Copy)]
+pub enum Yielding {
+    /// The end goes: a command, a name.
+    Back(usize),
+    /// The beginning goes: a path.
+    Front(usize),
+}
+
+impl Yielding {
+    fn column(self) -> usize {
+        match self {
+            Yielding::Back(column) | Yielding::Front(column) => column,
+        }
+    }
+}
+
 /// Columns narrower than this help nobody.
 const NARROWEST: usize = 8;
 const GAP: usize = 2;
 
 /// Lays out rows under a header, each line at most `width` columns wide where that is possible.
-/// Columns give way in the order of `yielding`.
-pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[usize]) -> String {
+/// The widest yielding column gives way first.
+pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Yielding]) -> String {
     let mut widths: Vec<usize> = header.iter().map(|title| title.width()).collect();
     for row in rows {
         for (column, cell) in row.iter().enumerate() {
@@ -37,20 +54,30 @@ pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[usi
         }
     }
     let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
-    let mut excess = total.saturating_sub(width);
-    for column in yielding {
-        let give = excess.min(widths[*column].saturating_sub(NARROWEST));
-        widths[*column] -= give;
-        excess -= give;
+    for _ in 0..total.saturating_sub(width) {
+        let widest = yielding.iter().map(|it| it.column()).max_by_key(|column| widths[*column]);
+        match widest {
+            Some(column) if widths[column] > NARROWEST => widths[column] -= 1,
+            Some(_) | None => break,
+        }
     }
+    let ends: Vec<Yielding> = (0..widths.len())
+        .map(|column| {
+            let found = yielding.iter().find(|it| it.column() == column);
+            found.copied().unwrap_or(Yielding::Back(column))
+        })
+        .collect();
     let titles: Vec<Cell> = header.iter().map(|it| Cell::meaning(Meaning::Faint, *it)).collect();
-    std::iter::once(&titles).chain(rows).map(|row| line(row, &widths)).collect()
+    std::iter::once(&titles).chain(rows).map(|row| line(row, &widths, &ends)).collect()
 }
 
-fn line(row: &[Cell], widths: &[usize]) -> String {
+fn line(row: &[Cell], widths: &[usize], ends: &[Yielding]) -> String {
     let mut line = String::new();
-    for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
-        let text = cut(&cell.text, *width);
+    for (index, ((cell, width), end)) in row.iter().zip(widths).zip(ends).enumerate() {
+        let text = match end {
+            Yielding::Back(_) => cut(&cell.text, *width),
+            Yielding::Front(_) => cut_front(&cell.text, *width),
+        };
         let last = index + 1 == row.len();
         let padding = if last { 0 } else { width - text.width() + GAP };
         match cell.meaning {
@@ -80,6 +107,12 @@ pub fn cut(text: &str, width: usize) -> String {
     kept
 }
 
+/// The text, or as much of its end as fits with an ellipsis in front.
+fn cut_front(text: &str, width: usize) -> String {
+    let backwards: String = text.chars().rev().collect();
+    cut(&backwards, width).chars().rev().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_wide_screen_shows_everything_and_wide_characters_count_double() {
-        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), usize::MAX, &[1]));
+        let text =
+            plain(&render(&["NAME", "TARGET", "STATE"], &rows(), usize::MAX, &[Yielding::Back(1)]));
         assert_eq!(
             text,
             "NAME    TARGET                               STATE\n\
@@ -112,8 +146,14 @@ mod tests {
 
     #[test]
     fn on_a_narrow_screen_the_yielding_column_is_cut() {
-        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[1]));
+        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Yielding::Back(1)]));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("https://api.example.c…"), "{text}");
+    }
+
+    #[test]
+    fn of_a_path_the_end_stays() {
+        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Yielding::Front(1)]));
+        assert!(text.contains("…ample.com/a/long/path"), "{text}");
     }
 }

@@ -16,7 +16,7 @@ use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
 use crate::style::paint;
-use crate::table::{self, Cell};
+use crate::table::{self, Cell, Yielding};
 
 /// Arguments of `swb config`.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ fn places(configuration: &Configuration, session: &Session) -> String {
         }
     }
     let header = ["SCOPE", "LOOKED AT", "FOUND"];
-    table::render(&header, &rows, session.machine.terminal.width, &[1])
+    table::render(&header, &rows, session.machine.terminal.width, &[Yielding::Front(1)])
 }
 
 fn definition(server: &Server, session: &Session) -> String {

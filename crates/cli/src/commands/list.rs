@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
-use crate::table::{self, Cell};
+use crate::table::{self, Cell, Yielding};
 
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]
@@ -101,7 +101,12 @@ pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Ses
     };
     let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
     let header = ["NAME", "SCOPE", "TYPE", "TARGET", "STATE", "FROM"];
-    let table = table::render(&header, &rows, session.machine.terminal.width, &[3, 5, 0]);
+    let table = table::render(
+        &header,
+        &rows,
+        session.machine.terminal.width,
+        &[Yielding::Back(3), Yielding::Front(5), Yielding::Back(0)],
+    );
     let advice = advice(servers, configuration, session);
     Done::text(table).note(notes).note(advice)
 }

@@ -21,16 +21,17 @@ pub fn run(session: &Session) -> Result<Done, Failure> {
     let servers: Vec<&Server> = sample.effective.servers.iter().collect();
     let table = list::as_text(&servers, &sample, session);
     let mut text = String::from(
-        "No MCP servers are configured yet. This is what Switchboard makes of a sample: one name in three\n\
-         scopes, a project's server that nobody approved, one that a policy denies, and a plugin's twin.\n\n",
+        "No MCP servers are configured yet. This is what Switchboard makes of a sample:\n\
+         one name in three scopes, a project's server that nobody approved, one that a\n\
+         policy denies, and a plugin's twin of one of your own.\n\n",
     );
     text.push_str(&table.text);
     text.push_str(
         "\nStart here:\n  \
-         swb add files -- npx -y @modelcontextprotocol/server-filesystem .   a server of your own\n  \
-         swb import --dry-run                                                what other programs have\n  \
-         swb list                                                            where it was looked for\n  \
-         swb --help                                                          everything else\n",
+         swb add NAME -- COMMAND …   a server of your own (or: swb add NAME URL)\n  \
+         swb import --dry-run        what other programs have configured\n  \
+         swb list                    where servers were looked for\n  \
+         swb --help                  everything else\n",
     );
     Ok(Done::text(text))
 }

@@ -8,7 +8,7 @@ use switchboard::places::project_root;
 
 use crate::outcome::{Done, Failure};
 use crate::session::{Session, WritableScope};
-use crate::table::{self, Cell};
+use crate::table::{self, Cell, Yielding};
 
 /// Arguments of `swb paths`: none.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub fn run(_: &Paths, session: &Session) -> Result<Done, Failure> {
         })
         .collect();
     let width = session.machine.terminal.width;
-    Ok(Done::text(table::render(&["WHAT", "WHERE", "STATE"], &cells, width, &[1])))
+    Ok(Done::text(table::render(&["WHAT", "WHERE", "STATE"], &cells, width, &[Yielding::Front(1)])))
 }
 
 fn rows(session: &Session) -> Vec<(&'static str, &'static str, PathBuf)> {

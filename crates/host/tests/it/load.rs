@@ -1,0 +1,145 @@
+//! Loading: every scope through the library's own types, without an environment or a home of our own.
+
+use std::fs;
+use std::path::Path;
+
+use switchboard::config::cascade::{Breadth, State};
+use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::config::scope::Scope;
+use switchboard::config::source::Source;
+use switchboard::config::template::Environment;
+use switchboard::load::{Configuration, DynamicConfig, Found, Surroundings, load};
+use switchboard::places::Places;
+
+fn surroundings(root: &Path) -> Surroundings {
+    fs::create_dir_all(root.join("project")).expect("a folder");
+    Surroundings {
+        places: Places {
+            config: root.join("config"),
+            data: root.join("data"),
+            state: root.join("state"),
+            managed: root.join("managed"),
+        },
+        working_folder: root.join("project"),
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: Breadth::EveryScope,
+        embedded: Vec::new(),
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, text).expect("a file");
+}
+
+fn embedded(scope: Scope, naming: Naming<'_>, servers: &str) -> Layer {
+    let source = Source::program(scope, "the embedding program");
+    let text = format!("{{\"mcpServers\": {{{servers}}}}}");
+    Layer::read(&source, &text, naming, Shape::Wrapped)
+}
+
+fn states(configuration: &Configuration) -> Vec<String> {
+    let line = |server: &switchboard::config::cascade::Server| {
+        let state = match &server.state {
+            State::Ready => "ready".to_owned(),
+            State::Duplicate { of, .. } => format!("same as {of}"),
+            State::Shadowed { by } => format!("shadowed by {}", by.scope()),
+            other => format!("{other:?}"),
+        };
+        format!("{} {} {state}", server.name, server.scope())
+    };
+    configuration.effective.servers.iter().map(line).collect()
+}
+
+#[test]
+fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut surroundings = surroundings(home.path());
+    write(
+        &surroundings.places.user_settings(),
+        r#"{"mcpServers": {"vendor": {"type": "http", "url": "https://mcp.vendor.example/"}, "db": {"command": "db"}}}"#,
+    );
+    surroundings.embedded = vec![
+        embedded(Scope::Dynamic, Naming::Plain, r#""ide": {"type": "sdk", "name": "ide"}"#),
+        embedded(
+            Scope::Connectors,
+            Naming::Plain,
+            r#""claude.ai Vendor": {"type": "connector-proxy", "url": "https://proxy.example/x?mcp_url=https%3A%2F%2Fmcp.vendor.example%2F"},
+               "claude.ai Other": {"type": "connector-proxy", "url": "https://proxy.example/x?mcp_url=https%3A%2F%2Fmcp.other.example%2F"}"#,
+        ),
+        embedded(
+            Scope::Managed,
+            Naming::Plugin("bundle"),
+            r#""db": {"command": "db"}, "own": {"command": "own"}"#,
+        ),
+    ];
+    assert_eq!(
+        states(&load(&surroundings)),
+        [
+            "claude.ai Other connectors ready",
+            "claude.ai Vendor connectors same as vendor",
+            "db user ready",
+            "ide dynamic ready",
+            "plugin:bundle:db managed same as db",
+            "plugin:bundle:own managed ready",
+            "vendor user ready",
+        ]
+    );
+}
+
+#[test]
+fn connectors_rank_between_dynamic_and_project() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut surroundings = surroundings(home.path());
+    write(&surroundings.places.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
+    surroundings.embedded = vec![embedded(
+        Scope::Connectors,
+        Naming::Plain,
+        r#""s": {"type": "http", "url": "https://h/"}"#,
+    )];
+    assert_eq!(
+        states(&load(&surroundings)),
+        ["s connectors ready", "s user shadowed by connectors"]
+    );
+    surroundings.dynamic =
+        vec![DynamicConfig::Inline(r#"{"mcpServers": {"s": {"command": "d"}}}"#.to_owned())];
+    assert_eq!(
+        states(&load(&surroundings)),
+        ["s dynamic ready", "s connectors shadowed by dynamic", "s user shadowed by dynamic"]
+    );
+}
+
+#[test]
+fn everything_that_was_looked_at_is_on_record() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    write(&surroundings.places.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
+    write(&surroundings.working_folder.join(".mcp.json"), "{");
+    let configuration = load(&surroundings);
+    let found = |path: &Path| {
+        configuration
+            .looked_at
+            .iter()
+            .find(|it| it.source.path() == Some(path))
+            .map(|it| it.found.clone())
+    };
+    assert_eq!(found(&surroundings.places.user_settings()), Some(Found::Servers(1)));
+    assert_eq!(found(&surroundings.working_folder.join(".mcp.json")), Some(Found::Failure));
+    assert_eq!(found(&surroundings.places.managed_servers()), Some(Found::Nothing));
+}
+
+#[test]
+fn variables_come_from_the_caller_alone() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut surroundings = surroundings(home.path());
+    write(
+        &surroundings.places.user_settings(),
+        r#"{"mcpServers": {"s": {"command": "$HOME/run"}}}"#,
+    );
+    let warned =
+        |surroundings: &Surroundings| load(surroundings).effective.servers[0].problems.len();
+    assert_eq!(warned(&surroundings), 1);
+    surroundings.environment = surroundings.environment.with("HOME", "/somewhere");
+    assert_eq!(warned(&surroundings), 0);
+}

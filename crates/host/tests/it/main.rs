@@ -1,0 +1,3 @@
+//! Tests of the library as an embedding program uses it.
+
+mod load;

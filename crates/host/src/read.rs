@@ -4,7 +4,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-use rustix::io::Errno;
 use switchboard_config::problem::Unreadable;
 
 /// A configuration larger than this is a mistake.
@@ -83,7 +82,7 @@ fn is_absent(error: &io::Error) -> bool {
 /// The name of a failure. A link to nowhere is not an absent file: somebody meant something there.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of failures is open")]
 pub fn unreadable(error: &io::Error) -> Unreadable {
-    if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+    if is_link_loop(error) {
         return Unreadable::LinkLoop;
     }
     match error.kind() {
@@ -92,6 +91,16 @@ pub fn unreadable(error: &io::Error) -> Unreadable {
         io::ErrorKind::IsADirectory => Unreadable::Folder,
         other => Unreadable::Other(other),
     }
+}
+
+#[cfg(unix)]
+fn is_link_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_link_loop(_: &io::Error) -> bool {
+    false
 }
 
 #[cfg(test)]

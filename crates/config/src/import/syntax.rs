@@ -1,23 +1,24 @@
 //! Parses a peer's file, JSON or TOML, into one kind of tree.
 //! What the keys mean is left to the file of each host.
 
-use jsonc_parser::ast;
-use jsonc_parser::common::Ranged;
-use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
+use jsonc_parser::ParseStringErrorKind;
+use jsonc_parser::errors::ParseErrorKind;
 use serde_json::{Map, Number, Value};
 
 use super::note::{ReadError, ReadErrorKind};
+use crate::document::{Document, Lines, without_mark};
 
 /// Reads JSON with comments and trailing commas; nothing but white space is an empty object.
 pub(super) fn json(text: &str) -> Result<Map<String, Value>, ReadError> {
     let text = without_mark(text);
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options())
-        .map_err(|error| error_at(text, error.range().start, json_kind(&error)))?;
-    match parsed.value {
-        None => Ok(Map::new()),
-        Some(ast::Value::Object(object)) => object_from(text, object),
-        Some(other) => Err(error_at(text, other.range().start, ReadErrorKind::NotAnObject)),
+    let document = Document::parse(text)
+        .map_err(|fault| error_at(text, fault.span().start, json_kind(fault.kind())))?;
+    let Some(root) = document.root else { return Ok(Map::new()) };
+    match root.to_json() {
+        Value::Object(map) => Ok(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(error_at(text, root.span.start, ReadErrorKind::NotAnObject))
+        }
     }
 }
 
@@ -29,54 +30,6 @@ pub(super) fn toml(text: &str) -> Result<Map<String, Value>, ReadError> {
         error_at(text, start, ReadErrorKind::NotToml)
     })?;
     Ok(table.into_iter().map(|(key, value)| (key, from_toml(value))).collect())
-}
-
-fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
-fn options() -> ParseOptions {
-    ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    }
-}
-
-fn object_from(text: &str, object: ast::Object<'_>) -> Result<Map<String, Value>, ReadError> {
-    let mut map = Map::new();
-    for property in object.properties {
-        let value = value_from(text, property.value)?;
-        // Of a doubled key the last one counts, as it does for every peer.
-        map.insert(property.name.into_string(), value);
-    }
-    Ok(map)
-}
-
-fn value_from(text: &str, value: ast::Value<'_>) -> Result<Value, ReadError> {
-    Ok(match value {
-        ast::Value::NullKeyword(_) => Value::Null,
-        ast::Value::BooleanLit(literal) => Value::Bool(literal.value),
-        ast::Value::StringLit(literal) => Value::String(literal.value.into_owned()),
-        ast::Value::NumberLit(literal) => {
-            let number = literal.value.parse::<Number>();
-            Value::Number(number.map_err(|_not_a_number| {
-                error_at(text, literal.range.start, ReadErrorKind::NotJson)
-            })?)
-        }
-        ast::Value::Array(array) => {
-            let values = array.elements.into_iter().map(|element| value_from(text, element));
-            Value::Array(values.collect::<Result<_, _>>()?)
-        }
-        ast::Value::Object(object) => Value::Object(object_from(text, object)?),
-    })
 }
 
 fn from_toml(value: toml::Value) -> Value {
@@ -100,8 +53,8 @@ fn from_toml(value: toml::Value) -> Value {
     clippy::wildcard_enum_match_arm,
     reason = "the parser's list of faults is long and not ours; the rest are all the same to people"
 )]
-fn json_kind(error: &ParseError) -> ReadErrorKind {
-    match error.kind() {
+fn json_kind(kind: &ParseErrorKind) -> ReadErrorKind {
+    match kind {
         ParseErrorKind::ExpectedComma => ReadErrorKind::MissingComma,
         ParseErrorKind::UnterminatedArray
         | ParseErrorKind::UnterminatedObject
@@ -117,13 +70,8 @@ fn json_kind(error: &ParseError) -> ReadErrorKind {
 }
 
 fn error_at(text: &str, offset: usize, kind: ReadErrorKind) -> ReadError {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    ReadError {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        kind,
-    }
+    let position = Lines::of(text).position(offset);
+    ReadError { line: position.line, column: position.column, kind }
 }
 
 #[cfg(test)]

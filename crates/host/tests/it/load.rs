@@ -45,7 +45,12 @@ fn states(configuration: &Configuration) -> Vec<String> {
             State::Ready => "ready".to_owned(),
             State::Duplicate { of, .. } => format!("same as {of}"),
             State::Shadowed { by } => format!("shadowed by {}", by.scope()),
-            other => format!("{other:?}"),
+            State::Pending(_)
+            | State::Rejected
+            | State::Refused(_)
+            | State::Disabled(_)
+            | State::LeftOut(_)
+            | State::Invalid => format!("{:?}", server.state),
         };
         format!("{} {} {state}", server.name, server.scope())
     };

@@ -131,8 +131,8 @@ pub fn rule_text(rule: &Rule) -> String {
     let text = match &rule.matcher {
         Matcher::Name(name) => format!("serverName {name}"),
         Matcher::Command(argv) => format!("serverCommand {}", shown::arguments(argv).join(" ")),
-        Matcher::Url(pattern) => format!("serverUrl {pattern}"),
-        Matcher::Broken => "an entry that makes no sense".to_owned(),
+        Matcher::Url(pattern) => format!("serverUrl {}", shown::url(&pattern.to_string())),
+        Matcher::Broken(_) => "an entry that makes no sense".to_owned(),
     };
     shown::printable(&text)
 }
@@ -155,9 +155,9 @@ pub fn target(entry: &ServerEntry) -> String {
 
 /// Command and arguments, masked, quoted where a shell would need it.
 pub fn command_line(stdio: &Stdio<Template>) -> Vec<String> {
-    let whole: Vec<Template> =
-        std::iter::once(stdio.command.clone()).chain(stdio.args.iter().cloned()).collect();
-    shown::arguments(&whole).into_iter().map(|word| quoted(&word)).collect()
+    let command = shown::command(&stdio.command.shown(str::to_owned));
+    let arguments = shown::arguments(&stdio.args);
+    std::iter::once(command).chain(arguments).map(|word| quoted(&word)).collect()
 }
 
 fn quoted(word: &str) -> String {
@@ -219,7 +219,7 @@ pub fn entry_json(entry: &ServerEntry) -> Json {
     let mut json = match &entry.transport {
         Transport::Stdio(stdio) => json!({
             "type": "stdio",
-            "command": shown::printable(&stdio.command.shown(str::to_owned)),
+            "command": shown::command(&stdio.command.shown(str::to_owned)),
             "args": shown::arguments(&stdio.args),
             "env": pairs_json(&stdio.env),
             "cwd": stdio.cwd.as_ref().map(|it| it.shown(str::to_owned)),
@@ -242,7 +242,7 @@ pub fn entry_json(entry: &ServerEntry) -> Json {
     json["tools"] = json!({"allow": common.tools.allow, "deny": common.tools.deny});
     json["disabled"] = entry.disabled.into();
     json["description"] = entry.description.clone().into();
-    json["unknownKeys"] = common.unknown.iter().map(|(key, _)| key.clone()).collect();
+    json["unknownKeys"] = common.unknown.clone().into();
     json
 }
 
@@ -251,7 +251,7 @@ fn remote_json(kind: &str, remote: &Remote<Template>) -> Json {
         "type": kind,
         "url": shown::url_template(&remote.url),
         "headers": pairs_json(&remote.headers),
-        "headersHelper": remote.headers_helper.as_deref().map(words),
+        "headersHelper": remote.headers_helper.as_deref().map(shown::command),
         "oauth": remote.oauth.as_ref().map(oauth_json),
     })
 }
@@ -270,10 +270,4 @@ fn oauth_json(oauth: &OAuth<Template>) -> Json {
 fn pairs_json(pairs: &[(String, Template)]) -> Json {
     let pairs = pairs.iter().map(|(key, value)| (key.clone(), shown::secret(value).into()));
     Json::Object(pairs.collect())
-}
-
-/// A command in one string, with what looks like a secret masked word by word.
-pub fn words(command: &str) -> String {
-    let words: Vec<Template> = command.split(' ').map(Template::parse).collect();
-    shown::arguments(&words).join(" ")
 }

@@ -27,11 +27,7 @@ use crate::session::Session;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
 pub fn run(managed: PathBuf) -> ExitCode {
-    let machine = match Machine::ask(managed) {
-        Ok(machine) => machine,
-        Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
-    };
-    let arguments = match Arguments::try_parse_from(&machine.arguments) {
+    let arguments = match Arguments::try_parse_from(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             let _reader_left = error.print();
@@ -43,6 +39,10 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
+    let machine = match Machine::ask(managed) {
+        Ok(machine) => machine,
+        Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
+    };
     let session = Session { machine, global: arguments.global };
     let outcome = match arguments.command {
         None => commands::overview::run(&session),

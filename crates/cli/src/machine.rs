@@ -1,7 +1,6 @@
 //! What the program knows of the machine it runs on. Built once in `main`; nothing else asks the system.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +17,6 @@ pub const CONFIG_DIR: &str = "SWITCHBOARD_CONFIG_DIR";
 /// The machine as far as it matters.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// The command line, the program's name first.
-    pub arguments: Vec<OsString>,
     /// The variables, those that are text.
     pub variables: BTreeMap<String, String>,
     /// The person's home.
@@ -47,6 +44,9 @@ impl Machine {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
+        if std::env::var_os(CONFIG_DIR).is_some_and(|folder| folder.to_str().is_none()) {
+            return Err(Failure::new(Exit::Usage, &format!("{CONFIG_DIR} is not text")));
+        }
         let home = std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(|| {
             Failure::new(Exit::Failure, "your home folder is unknown").hint("set HOME")
         })?;
@@ -55,14 +55,7 @@ impl Machine {
                 Failure::new(Exit::Failure, "the working folder cannot be read").because(error)
             })?;
         let places = places(&variables, &home, managed)?;
-        Ok(Machine {
-            arguments: std::env::args_os().collect(),
-            variables,
-            home,
-            working_folder,
-            places,
-            terminal: terminal(),
-        })
+        Ok(Machine { variables, home, working_folder, places, terminal: terminal() })
     }
 
     /// The variables that a configuration may name.

@@ -14,10 +14,17 @@ use crate::style::{Meaning, paint};
 pub fn print(outcome: Result<Done, Failure>) -> Exit {
     match outcome {
         Ok(done) => {
-            // A reader that has seen enough, `head` for one, is no failure of ours.
-            let _reader_left = write(&mut anstream::stdout().lock(), &done.text);
-            let _reader_left = write(&mut anstream::stderr().lock(), &done.notes);
-            done.exit.unwrap_or(Exit::Success)
+            let written = write(&mut anstream::stdout().lock(), &done.text);
+            let _nowhere_to_say_it = write(&mut anstream::stderr().lock(), &done.notes);
+            match written {
+                Ok(()) => done.exit.unwrap_or(Exit::Success),
+                // A reader that has seen enough, `head` for one, is no failure of ours.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+                Err(error) => {
+                    print(Err(Failure::new(Exit::Failure, "the output could not be written")
+                        .because(error)))
+                }
+            }
         }
         Err(failure) => {
             let _reader_left = write(&mut anstream::stderr().lock(), &failure_text(&failure));
@@ -45,7 +52,20 @@ fn failure_text(failure: &Failure) -> String {
 
 /// Problems, each with its place, its line and the way to mend it.
 pub fn problems<'p>(machine: &Machine, problems: impl Iterator<Item = &'p Problem>) -> String {
-    problems.map(|it| problem(machine, it)).collect()
+    const MOST: usize = 50;
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (index, it) in problems.enumerate() {
+        if index < MOST {
+            text.push_str(&problem(machine, it));
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!("… and {left_out} more: swb config check --json\n"));
+    }
+    text
 }
 
 fn problem(machine: &Machine, problem: &Problem) -> String {
@@ -64,7 +84,7 @@ fn problem(machine: &Machine, problem: &Problem) -> String {
     if let (Some(excerpt), Some(position)) = (&problem.excerpt, problem.origin.position) {
         let number = position.line.to_string();
         let margin = " ".repeat(number.len());
-        let before = " ".repeat(position.column - 1);
+        let before = " ".repeat(excerpt.column);
         let marks = paint(Meaning::Bad, "^".repeat(excerpt.width.min(60)));
         text.push_str(&format!("   {number} | {}\n", excerpt.line));
         text.push_str(&format!("   {margin} | {before}{marks}\n"));

@@ -17,7 +17,7 @@ use crate::outcome::Failure;
 use crate::report;
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Session {
     /// The machine.
     pub machine: Machine,
@@ -43,7 +43,7 @@ impl Session {
             .problems
             .iter()
             .find(|it| it.origin.scope() == Scope::Dynamic && it.severity() == Severity::Error);
-        if let Some(problem) = failed {
+        if let (Some(problem), None) = (failed, &configuration.effective.lock) {
             let detail = report::problems(&self.machine, std::iter::once(problem));
             return Err(
                 Failure::new(Exit::Configuration, "--mcp-config cannot be used").detail(detail)
@@ -53,7 +53,7 @@ impl Session {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let dynamic = |text: &String| match text.trim_start().starts_with('{') {
+        let dynamic = |text: &String| match text.trim_start().starts_with(['{', '[', '"']) {
             true => DynamicConfig::Inline(text.clone()),
             false => DynamicConfig::File(self.machine.working_folder.join(text)),
         };
@@ -132,6 +132,18 @@ impl Session {
             .map(|at| at.join(PROJECT_FILE))
             .find(|file| file.symlink_metadata().is_ok())
             .unwrap_or_else(|| root.join(PROJECT_FILE))
+    }
+
+    /// The file that a definition can be changed in: the scope's own, or, of a project's, the one that
+    /// defines it, as long as that lies in the project.
+    pub fn file_to_change(&self, server: &Server) -> Option<(WritableScope, PathBuf)> {
+        let scope = WritableScope::of(server.scope())?;
+        let path = server.origin.source.path()?;
+        let reachable = match scope {
+            WritableScope::User | WritableScope::Local => path == self.file_of(scope),
+            WritableScope::Project => path.starts_with(project_root(&self.machine.working_folder)),
+        };
+        reachable.then(|| (scope, path.to_owned()))
     }
 
     /// A place in a file as people like to read it.

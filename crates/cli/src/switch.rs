@@ -1,5 +1,7 @@
 //! Switching servers on and off: in the entry where it is the person's own, else in the person's settings.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 use switchboard::config::cascade::{Server, State};
 use switchboard::config::edit::Edit;
@@ -33,65 +35,64 @@ pub fn turn(
     let definitions = session.definitions(&configuration, name)?;
     let server = definitions[0];
     let changes = match position {
-        Position::Off => vec![off(server, scope)],
+        Position::Off => vec![off(session, server, scope)],
         Position::On => on(session, &configuration, server),
     };
     let mut places = Vec::new();
-    for (scope, edit) in changes {
-        writing::edit_file(session, scope, &[edit])?;
-        places.push(session.shown_path(&session.file_of(scope)));
+    for Change { scope, file, edit } in changes {
+        writing::edit_file(session, scope, &file, &[edit])?;
+        let place = session.shown_path(&file);
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
     let after = session.load()?;
     Ok(said(session, &after, name, position, &places))
 }
 
+/// One edit of one file.
+struct Change {
+    scope: WritableScope,
+    file: PathBuf,
+    edit: Edit,
+}
+
 /// A person's own entry is changed itself; of everybody else's entries only this person's view is.
-fn off(server: &Server, wanted: Option<WritableScope>) -> (WritableScope, Edit) {
+fn off(session: &Session, server: &Server, wanted: Option<WritableScope>) -> Change {
     let name = server.name.clone();
-    let own = WritableScope::of(server.scope());
-    let in_entry = match (own, wanted) {
-        (Some(own), Some(wanted)) => own == wanted,
-        (Some(own), None) => own != WritableScope::Project,
-        (None, _) => false,
-    };
-    match own.filter(|_| in_entry) {
-        Some(scope) => {
+    let own = session.file_to_change(server).filter(|(own, _)| match wanted {
+        Some(wanted) => *own == wanted,
+        None => *own != WritableScope::Project,
+    });
+    match own {
+        Some((scope, file)) => {
             let edit = Edit::SetKey { name, key: "disabled".to_owned(), value: Some(true.into()) };
-            (scope, edit)
+            Change { scope, file, edit }
         }
         None => {
             let scope = wanted.filter(|it| *it != WritableScope::Project);
+            let scope = scope.unwrap_or(WritableScope::Local);
             let edit = Edit::AddToList { key: LIST.to_owned(), text: name };
-            (scope.unwrap_or(WritableScope::Local), edit)
+            Change { scope, file: session.file_of(scope), edit }
         }
     }
 }
 
 /// Takes back every switch that holds the server down.
-fn on(
-    session: &Session,
-    configuration: &Configuration,
-    server: &Server,
-) -> Vec<(WritableScope, Edit)> {
+fn on(session: &Session, configuration: &Configuration, server: &Server) -> Vec<Change> {
     let mut changes = Vec::new();
-    let own = WritableScope::of(server.scope()).filter(|scope| {
-        writing::defined_in(configuration, &session.file_of(*scope), &server.name).is_some()
-    });
-    if let Some(scope) = own
+    if let Some((scope, file)) = session.file_to_change(server)
         && server.entry.as_ref().is_some_and(|entry| entry.disabled)
     {
         let (name, key) = (server.name.clone(), "disabled".to_owned());
-        changes.push((scope, Edit::SetKey { name, key, value: None }));
+        changes.push(Change { scope, file, edit: Edit::SetKey { name, key, value: None } });
     }
-    for scope in [WritableScope::Local, WritableScope::User] {
-        let file = session.file_of(scope);
-        let listed = configuration
-            .disabled
-            .iter()
-            .any(|it| it.name == server.name && it.origin.source.path() == Some(file.as_path()));
-        if listed {
-            let (key, text) = (LIST.to_owned(), server.name.clone());
-            changes.push((scope, Edit::RemoveFromList { key, text }));
+    for it in configuration.disabled.iter().filter(|it| it.name == server.name) {
+        if let (Some(scope), Some(file)) =
+            (WritableScope::of(it.origin.scope()), it.origin.source.path())
+        {
+            let edit = Edit::RemoveFromList { key: LIST.to_owned(), text: server.name.clone() };
+            changes.push(Change { scope, file: file.to_owned(), edit });
         }
     }
     changes

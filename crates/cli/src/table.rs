@@ -1,6 +1,6 @@
 //! Tables that fit the width they are shown in.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::style::{Meaning, paint};
 
@@ -79,7 +79,7 @@ fn line(row: &[Cell], widths: &[usize], ends: &[Yielding]) -> String {
             Yielding::Front(_) => cut_front(&cell.text, *width),
         };
         let last = index + 1 == row.len();
-        let padding = if last { 0 } else { width - text.width() + GAP };
+        let padding = if last { 0 } else { width.saturating_sub(text.width()) + GAP };
         match cell.meaning {
             Some(meaning) if !text.is_empty() => line.push_str(&paint(meaning, &text)),
             Some(_) | None => line.push_str(&text),
@@ -95,13 +95,12 @@ pub fn cut(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     let mut kept = String::new();
-    let mut used = 1;
     for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
+        kept.push(c);
+        if kept.width() >= width {
+            kept.pop();
             break;
         }
-        kept.push(c);
     }
     kept.push('…');
     kept
@@ -149,6 +148,24 @@ mod tests {
         let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Yielding::Back(1)]));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("https://api.example.c…"), "{text}");
+    }
+
+    #[test]
+    fn joined_characters_neither_crash_nor_widen_the_table() {
+        let hearts = vec![vec![
+            Cell::plain("❤️❤️❤️❤️ yyyyyyyyyyyyyyyyyyyyyyyy"),
+            Cell::plain("👨‍👩‍👧‍👦👨‍👩‍👧‍👦 zzzzzzzzzzzzzzzzzzz"),
+        ]];
+        for width in 0..60 {
+            let text = plain(&render(
+                &["A", "B"],
+                &hearts,
+                width,
+                &[Yielding::Back(0), Yielding::Front(1)],
+            ));
+            let most = width.max(2 * NARROWEST + GAP);
+            assert!(text.lines().all(|line| line.width() <= most), "{width}\n{text}");
+        }
     }
 
     #[test]

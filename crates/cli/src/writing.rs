@@ -9,7 +9,7 @@ use switchboard::config::layer::{Layer, Naming, Shape};
 use switchboard::config::name::{Reserved, ServerName};
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::{is_secret_word, printable};
+use switchboard::config::shown::{self, is_secret_word, printable};
 use switchboard::config::source::Source;
 use switchboard::load::Configuration;
 use switchboard::store::{self, Outcome, Privacy};
@@ -129,6 +129,7 @@ pub fn write(
     existing: Existing,
 ) -> Result<Outcome, Failure> {
     let file = session.file_of(scope);
+    expect_inside(session, scope, &file)?;
     let mut edits = edits_for_new_file(session, scope);
     edits.extend(servers.iter().map(|server| Edit::PutServer {
         name: server.name.clone(),
@@ -150,15 +151,32 @@ pub fn write(
     }
 }
 
-/// Applies changes to the scope's file.
+/// Applies changes to a file of the scope.
 pub fn edit_file(
     session: &Session,
     scope: WritableScope,
+    file: &Path,
     edits: &[Edit],
 ) -> Result<Outcome, Failure> {
+    expect_inside(session, scope, file)?;
     let mut all = edits_for_new_file(session, scope);
     all.extend_from_slice(edits);
-    Ok(store::change(&session.file_of(scope), privacy(scope), |text| edit::apply(text, &all))?)
+    Ok(store::change(file, privacy(scope), |text| edit::apply(text, &all))?)
+}
+
+/// A link in somebody's tree must not make us write elsewhere.
+fn expect_inside(session: &Session, scope: WritableScope, file: &Path) -> Result<(), Failure> {
+    let root = switchboard::places::project_root(&session.machine.working_folder);
+    let is_fine = match (scope, file.canonicalize()) {
+        (WritableScope::Project, Ok(real)) => real.starts_with(root),
+        (WritableScope::Project, Err(_)) => !file.is_symlink(),
+        (WritableScope::Local | WritableScope::User, _) => true,
+    };
+    if is_fine {
+        return Ok(());
+    }
+    let message = format!("{} is a link that leads out of the project", session.shown_path(file));
+    Err(Failure::new(Exit::Configuration, &message).hint("change the file that it leads to"))
 }
 
 /// Local settings say which project they belong to, since their folder's name does not.
@@ -182,13 +200,10 @@ fn privacy(scope: WritableScope) -> Privacy {
 
 /// A secret that a shell put into an argument is written as the variable it came from. Says which were.
 pub fn unexpand(session: &Session, value: &mut Json) -> Vec<String> {
-    const SHORTEST: usize = 8;
-    let secrets: Vec<(&String, &String)> = session
-        .machine
-        .variables
-        .iter()
-        .filter(|(name, value)| is_secret_word(name) && value.len() >= SHORTEST)
-        .collect();
+    let mut secrets: Vec<(&String, &String)> =
+        session.machine.variables.iter().filter(|(name, value)| is_secret(name, value)).collect();
+    // The longest first: one value may be the beginning of another.
+    secrets.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), (*name).clone()));
     let mut found = Vec::new();
     unexpand_in(value, &secrets, &mut found);
     found.sort();
@@ -196,12 +211,21 @@ pub fn unexpand(session: &Session, value: &mut Json) -> Vec<String> {
     found
 }
 
+/// Is what a variable holds a secret, by its name or by its looks?
+fn is_secret(name: &str, value: &str) -> bool {
+    const SHORTEST: usize = 4;
+    let has_password = value.contains("://") && shown::url(value).contains(shown::MASK);
+    (is_secret_word(name) && value.len() >= SHORTEST)
+        || shown::looks_like_a_token(value)
+        || has_password
+}
+
 fn unexpand_in(value: &mut Json, secrets: &[(&String, &String)], found: &mut Vec<String>) {
     match value {
         Json::String(text) => {
             for (name, secret) in secrets {
-                if text.contains(secret.as_str()) {
-                    *text = text.replace(secret.as_str(), &format!("${{{name}}}"));
+                if let Some(replaced) = with_reference(text, secret, name) {
+                    *text = replaced;
                     found.push((*name).clone());
                 }
             }
@@ -218,6 +242,26 @@ fn unexpand_in(value: &mut Json, secrets: &[(&String, &String)], found: &mut Vec
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
+}
+
+/// The text with a secret replaced wherever it stands as a word of its own; none where it does not.
+fn with_reference(text: &str, secret: &str, name: &str) -> Option<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '$' | '{');
+    let mut replaced = String::new();
+    let mut rest = text;
+    let mut any = false;
+    while let Some(at) = rest.find(secret) {
+        let (before, behind) = (&rest[..at], &rest[at + secret.len()..]);
+        let previous = before.chars().next_back().or_else(|| replaced.chars().next_back());
+        let stands_alone =
+            !previous.is_some_and(is_part) && !behind.chars().next().is_some_and(is_part);
+        replaced.push_str(before);
+        replaced.push_str(&if stands_alone { format!("${{{name}}}") } else { secret.to_owned() });
+        any |= stands_alone;
+        rest = behind;
+    }
+    replaced.push_str(rest);
+    any.then_some(replaced)
 }
 
 /// What a person should know after a server was written: what hides it, what it waits for, what it exposes.
@@ -264,7 +308,7 @@ pub fn aftermath(
 }
 
 /// Is there a value with a telling name that is written out?
-fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
+pub fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
     ["env", "headers", "oauth"].iter().filter_map(|key| entry.get(*key)?.as_object()).any(|pairs| {
         pairs.iter().any(|(key, value)| {
             let text = value.as_str().unwrap_or("");
@@ -274,12 +318,39 @@ fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
 }
 
 /// Where something was written, for people.
-pub fn said_where(session: &Session, scope: WritableScope) -> String {
+pub fn said_where(session: &Session, scope: WritableScope, file: &Path) -> String {
     let what = match scope {
         WritableScope::Local => "you, in this project",
         WritableScope::User => "you, in every project",
         WritableScope::Project => "everybody in this project",
     };
-    let file = session.shown_path(&session.file_of(scope));
-    format!("the {} scope ({what}): {file}", scope.scope())
+    format!("the {} scope ({what}): {}", scope.scope(), session.shown_path(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, secret: &str, expected: Option<&str>) {
+        assert_eq!(with_reference(text, secret, "NAME").as_deref(), expected);
+    }
+
+    #[test]
+    fn a_secret_is_replaced_only_where_it_is_a_word_of_its_own() {
+        check("Bearer s3cret", "s3cret", Some("Bearer ${NAME}"));
+        check("https://u:s3cret@h/?k=s3cret", "s3cret", Some("https://u:${NAME}@h/?k=${NAME}"));
+        check("--password", "password", None);
+        check("s3cret345", "s3cret", None);
+        check("s3cret,s3cret", "s3cret", Some("${NAME},${NAME}"));
+    }
+
+    #[test]
+    fn what_is_a_secret_shows_in_its_name_or_in_its_looks() {
+        assert!(is_secret("MY_TOKEN", "abcd"));
+        assert!(is_secret("OPENAI", "sk-0123456789abcdef"));
+        assert!(is_secret("DATABASE_URL", "postgres://u:pw@h/db"));
+        assert!(!is_secret("HOME", "/somewhere") && !is_secret("EDITOR", "vi"));
+        assert!(!is_secret("SITE", "https://example.com/"));
+    }
 }

@@ -163,7 +163,8 @@ impl Server {
 impl Effective {
     /// The definition that won a name.
     pub fn winner(&self, name: &str) -> Option<&Server> {
-        self.servers.iter().find(|server| server.name == name && server.is_in_play())
+        let mut defined = self.servers.iter().filter(|it| it.name == name && it.is_in_play());
+        defined.clone().find(|it| !matches!(it.state, State::Invalid)).or_else(|| defined.next())
     }
 }
 
@@ -271,7 +272,7 @@ impl Judge {
     fn standing(&self, server: &Server, fingerprint: &Fingerprint) -> Standing {
         match server.scope() {
             Scope::Project => {
-                let file = server.origin.source.to_string();
+                let file = server.origin.source.key();
                 self.approvals.standing(&file, &server.name, fingerprint)
             }
             Scope::Enterprise
@@ -294,11 +295,12 @@ impl Judge {
         self.disabled.iter().find(|it| it.name == server.name).map(|it| it.origin.clone())
     }
 
-    /// Of several definitions of one name the highest wins whole. What a person rejected, or what does not count, wins nothing.
+    /// Of several definitions of one name the highest wins whole. What a person rejected, what makes no
+    /// sense and what does not count wins nothing.
     fn shadow(&self, servers: &mut [Server]) {
         let mut winners: HashMap<String, Origin> = HashMap::new();
         for server in servers {
-            if matches!(server.state, State::LeftOut(_) | State::Rejected) {
+            if matches!(server.state, State::LeftOut(_) | State::Rejected | State::Invalid) {
                 continue;
             }
             match winners.get(&server.name) {
@@ -490,11 +492,11 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_winner_is_not_replaced_behind_the_persons_back() {
+    fn a_bad_entry_never_hides_a_good_one_of_the_same_name() {
         Scene::default()
             .with("local", r#""s": {"command": 1}"#)
             .with("user", X)
-            .check(&["s local invalid", "s user shadowed by local"]);
+            .check(&["s local invalid", "s user ready"]);
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<S
         timeout: timeout(&mut fields),
         tools: tools(&mut fields),
         unknown: fields.unknown(KEYS),
+        written: written(node),
     };
     let disabled = fields.boolean("disabled");
     let description = fields.string("description");
@@ -103,6 +104,16 @@ pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<S
     let failed = reporter.problems[before..].iter().any(|it| it.severity() == Severity::Error);
     let transport = transport.filter(|_| !failed)?;
     Some(ServerEntry { transport, common, disabled, description })
+}
+
+/// Switching a server off, or saying something about it, does not make it another one.
+fn written(node: &Node) -> serde_json::Value {
+    let mut json = node.to_json();
+    if let Some(members) = json.as_object_mut() {
+        members.shift_remove("disabled");
+        members.shift_remove("description");
+    }
+    json
 }
 
 fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<Transport<Template>> {
@@ -149,6 +160,12 @@ fn kind(fields: &mut Fields<'_, '_, '_>) -> Option<TransportKind> {
 
 fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<Stdio<Template>> {
     let command = fields.required("command", TransportKind::Stdio);
+    if let (Some(text), Some(member)) = (&command, fields.find("command"))
+        && !Template::parse(text).secrets().is_empty()
+    {
+        fields.report(member.node.span, "command", ProblemKind::SecretCommand);
+        return None;
+    }
     let args = fields.strings("args").unwrap_or_default();
     let env = fields.pairs("env", "a variable", is_variable_name);
     let cwd = fields.string("cwd");
@@ -426,7 +443,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         pairs
     }
 
-    fn unknown(&mut self, known: &'static [EntryKey]) -> Vec<(String, serde_json::Value)> {
+    fn unknown(&mut self, known: &'static [EntryKey]) -> Vec<String> {
         let mut unknown = Vec::new();
         for member in self.members {
             if known.iter().any(|key| key.name == member.key) {
@@ -434,7 +451,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
             }
             let nearest = nearest(&member.key, known.iter().map(|key| key.name));
             self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
-            unknown.push((member.key.clone(), member.node.to_json()));
+            unknown.push(member.key.clone());
         }
         unknown
     }
@@ -639,10 +656,7 @@ mod tests {
             ],
         );
         let (entry, _) = decoded(r#"{"command": "x", "alwaysLoad": true}"#);
-        assert_eq!(
-            entry.expect("kept").common.unknown,
-            [("alwaysLoad".to_owned(), serde_json::json!(true))]
-        );
+        assert_eq!(entry.expect("kept").common.unknown, ["alwaysLoad"]);
     }
 
     #[test]

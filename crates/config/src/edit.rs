@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 use thiserror::Error;
 
+use crate::approval::Damaged;
 use crate::document::{Document, Member, Node, Span, SyntaxFault, Value, without_mark};
 use crate::splice::{self, Container, Layout, WhenEmpty};
 
@@ -68,6 +69,9 @@ pub enum EditError {
         /// What it would have to be.
         expected: &'static str,
     },
+    /// Something that we keep for ourselves is damaged.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
     /// The server to change is not in the text.
     #[error("there is no server `{name}` in the file")]
     Absent {
@@ -120,7 +124,9 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
         },
         Edit::RemoveServer { name } => {
             let servers = top.servers()?.ok_or_else(|| absent(name))?;
-            servers.remove(name).ok_or_else(|| absent(name))
+            let removed = servers.remove(name).ok_or_else(|| absent(name))?;
+            // A doubled name must not bring its older definition back to life.
+            if has_server(&removed, name) { apply_one(removed, edit) } else { Ok(removed) }
         }
         Edit::SetKey { name, key, value } => {
             let servers = top.servers()?;
@@ -404,6 +410,12 @@ mod tests {
         }
         let error = apply("{}", &[remove_server("a")]).expect_err("it is not there");
         assert_eq!(error.to_string(), "there is no server `a` in the file");
+    }
+
+    #[test]
+    fn of_a_doubled_server_every_copy_is_removed() {
+        let text = "{\"mcpServers\": {\"a\": 1, \"b\": 2, \"a\": 3}}";
+        check(text, remove_server("a"), "{\"mcpServers\": {\"b\": 2}}");
     }
 
     #[test]

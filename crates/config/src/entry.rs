@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::name::ServerName;
-use crate::template::{Environment, Piece, Template, Text};
+use crate::template::{Environment, Piece, SecretReference, Template, Text};
 
 /// How a server is reached, with what each way needs. `T` is [`Template`] as written, [`Text`] once expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,7 +282,9 @@ pub struct Common {
     /// Which tools are wanted.
     pub tools: ToolFilter,
     /// Keys that nobody knows, kept.
-    pub unknown: Vec<(String, Json)>,
+    pub unknown: Vec<String>,
+    /// The whole entry as it stands in the file, what people may change freely left out.
+    pub written: Json,
 }
 
 /// An entry as written, checked for shape.
@@ -388,14 +390,19 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 impl ServerSpec {
-    /// The hash that approvals and live reloads go by. Unknown keys count: they may mean something tomorrow.
+    /// The secrets that the entry names, now that its variables are in.
+    pub fn secrets(&self) -> Vec<SecretReference> {
+        let mut found = Vec::new();
+        self.transport.map(&mut |text: &Text| found.extend(text.secrets().into_iter().cloned()));
+        found
+    }
+
+    /// The hash that approvals and live reloads go by: everything that is written, and what it comes to.
+    /// Keys without effect count: they may mean something tomorrow.
     pub fn fingerprint(&self) -> Fingerprint {
         let canonical = json!({
             "transport": transport_json(&self.transport),
-            "trust": self.common.trust,
-            "timeout": self.common.timeout.map(|it| it.as_millis().to_string()),
-            "tools": {"allow": self.common.tools.allow, "deny": self.common.tools.deny},
-            "unknown": self.common.unknown,
+            "written": self.common.written,
         });
         Fingerprint(format!("sha256:{}", sha256(canonical.to_string().as_bytes())))
     }

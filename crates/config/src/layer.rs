@@ -105,7 +105,14 @@ pub(crate) fn top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<M
         }
     };
     match root.value {
-        Value::Object(members) => Some(members),
+        Value::Object(members) => {
+            let mut seen = HashSet::new();
+            for member in members.iter().filter(|member| !seen.insert(member.key.as_str())) {
+                let subject = Subject { server: None, key: &member.key };
+                reporter.report(member.key_span, subject, ProblemKind::Doubled);
+            }
+            Some(members)
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
             let kind = ProblemKind::WrongType { expected: "an object", found: root.kind() };
             reporter.report(root.span, Subject::default(), kind);

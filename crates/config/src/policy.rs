@@ -9,7 +9,7 @@ use url::Url;
 use crate::entry::ServerSpec;
 use crate::signature;
 use crate::source::{Origin, Source};
-use crate::template::{Environment, Template};
+use crate::template::{Environment, Template, Text};
 use crate::url_pattern::{Reading, UrlPattern};
 
 /// What an entry of a list matches on.
@@ -21,8 +21,8 @@ pub enum Matcher {
     Command(Vec<Template>),
     /// A URL pattern.
     Url(UrlPattern),
-    /// The entry could not be understood, and matches nothing.
-    Broken,
+    /// The entry could not be understood, and matches nothing. What it was about still counts.
+    Broken(Vec<Needed>),
 }
 
 /// One entry of a list, with the line it stands on.
@@ -164,6 +164,8 @@ struct Subject<'a> {
     argv: Option<Vec<String>>,
     url: Option<Url>,
     has_url: bool,
+    /// A named secret is part of the URL: nobody can see yet where exactly it leads.
+    is_partly_secret: bool,
     environment: &'a Environment,
 }
 
@@ -175,16 +177,23 @@ impl<'a> Subject<'a> {
             argv: signature::argv(&spec.transport),
             url: url.and_then(|text| Url::parse(&text.with_references()).ok()),
             has_url: url.is_some(),
+            is_partly_secret: url.is_some_and(Text::has_secrets),
             environment,
         }
     }
 
     fn needs<'r>(&self, mut rules: impl Iterator<Item = &'r Rule>) -> Needed {
         let is_program = self.argv.is_some();
-        let decisive = rules.find_map(|rule| match rule.matcher {
+        let decisive = rules.find_map(|rule| match &rule.matcher {
             Matcher::Command(_) if is_program => Some(Needed::Command),
             Matcher::Url(_) if self.has_url => Some(Needed::Url),
-            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Broken => None,
+            Matcher::Broken(about) if is_program && about.contains(&Needed::Command) => {
+                Some(Needed::Command)
+            }
+            Matcher::Broken(about) if self.has_url && about.contains(&Needed::Url) => {
+                Some(Needed::Url)
+            }
+            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Broken(_) => None,
         });
         decisive.unwrap_or(Needed::Any)
     }
@@ -194,12 +203,14 @@ impl<'a> Subject<'a> {
             (Matcher::Name(name), Needed::Any) => name == self.name,
             (Matcher::Command(argv), Needed::Any | Needed::Command) => self.runs(argv),
             (Matcher::Url(pattern), Needed::Any | Needed::Url) => {
-                self.url.as_ref().is_some_and(|url| pattern.matches(url, Reading::Strict))
+                let is_whole = !self.is_partly_secret;
+                is_whole
+                    && self.url.as_ref().is_some_and(|url| pattern.matches(url, Reading::Strict))
             }
             (Matcher::Name(_), Needed::Command | Needed::Url)
             | (Matcher::Command(_), Needed::Url)
             | (Matcher::Url(_), Needed::Command)
-            | (Matcher::Broken, _) => false,
+            | (Matcher::Broken(_), _) => false,
         }
     }
 
@@ -210,10 +221,12 @@ impl<'a> Subject<'a> {
             Matcher::Command(argv) => self.runs(argv),
             Matcher::Url(pattern) => self.url.as_ref().is_some_and(|url| {
                 pattern.matches(url, Reading::Broad)
-                    || signature::unwrapped(url)
-                        .is_some_and(|inner| pattern.matches(&inner, Reading::Broad))
+                    || (self.is_partly_secret && pattern.origin_matches(url, Reading::Broad))
+                    || signature::all_unwrapped(url)
+                        .iter()
+                        .any(|inner| pattern.matches(inner, Reading::Broad))
             }),
-            Matcher::Broken => false,
+            Matcher::Broken(_) => false,
         }
     }
 
@@ -410,13 +423,13 @@ mod tests {
     }
 
     #[test]
-    fn managed_settings_that_make_no_sense_refuse_everything() {
+    fn lists_that_make_no_sense_refuse_everything() {
         for broken in
             ["{", r#"{"deniedMcpServers": {}}"#, r#"{"allowManagedMcpServersOnly": "yes"}"#, "[]"]
         {
             check(broken, "{}", NPX, "unreadable managed");
         }
-        check("{}", r#"{"deniedMcpServers": {}}"#, NPX, "allowed");
+        check("{}", r#"{"deniedMcpServers": {}}"#, NPX, "unreadable user");
     }
 
     fn rule() -> impl Strategy<Value = String> {

@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::approval::Damaged;
+use crate::decode;
 use crate::document::{Lines, Span, SyntaxFault};
 use crate::entry::TransportKind;
 use crate::name::{NameFault, ServerName};
 use crate::scope::Scope;
+use crate::settings;
 use crate::shown;
 use crate::source::{Origin, Source};
 
@@ -39,9 +41,11 @@ pub struct Problem {
 /// The offending line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The line, values covered.
+    /// The part of the line around the place, values covered.
     pub line: String,
-    /// How many characters from the position's column on are meant, at least 1.
+    /// The column in that part, from 0.
+    pub column: usize,
+    /// How many characters from there on are meant, at least 1.
     pub width: usize,
 }
 
@@ -114,6 +118,8 @@ pub enum ProblemKind {
     MissingVariable(String),
     /// A named secret in a scope that may not name any.
     SecretNotHere(Scope),
+    /// A named secret in the command itself: nobody could see what would run.
+    SecretCommand,
     /// The top level is not an object with `mcpServers` in it.
     ForeignShape {
         /// The key that gives the shape away.
@@ -145,6 +151,8 @@ pub enum Unreadable {
     Folder,
     /// It is a pipe, a device or a socket.
     Special,
+    /// It should be a folder and is not.
+    NoFolder,
     /// It does not exist although somebody named it.
     Absent,
     /// It links to itself.
@@ -188,6 +196,7 @@ impl Problem {
             | ProblemKind::Label { .. }
             | ProblemKind::ControlCharacter
             | ProblemKind::SecretNotHere(_)
+            | ProblemKind::SecretCommand
             | ProblemKind::Approvals(_)
             | ProblemKind::PolicyEntry(PolicyList::Denied) => Severity::Error,
         }
@@ -237,6 +246,7 @@ impl Problem {
             | ProblemKind::NotFromFiles(_)
             | ProblemKind::UnknownKey { nearest: None }
             | ProblemKind::Idle { .. }
+            | ProblemKind::SecretCommand
             | ProblemKind::Doubled
             | ProblemKind::OutOfRange { .. }
             | ProblemKind::Url { .. }
@@ -296,6 +306,7 @@ impl fmt::Display for ProblemKind {
             ProblemKind::SecretNotHere(scope) => {
                 write!(f, "names a secret, which the {scope} scope may not")
             }
+            ProblemKind::SecretCommand => f.write_str("may not name a secret: what runs must be visible"),
             ProblemKind::ForeignShape { key, .. } => {
                 write!(f, "has `{key}` at the top but no `mcpServers`")
             }
@@ -316,6 +327,7 @@ impl fmt::Display for Unreadable {
         match self {
             Unreadable::Folder => f.write_str("is a folder, not a file"),
             Unreadable::Special => f.write_str("is not a regular file"),
+            Unreadable::NoFolder => f.write_str("is not a folder"),
             Unreadable::Absent => f.write_str("does not exist"),
             Unreadable::LinkLoop => f.write_str("is a link that leads back to itself"),
             Unreadable::Forbidden => f.write_str("may not be read by this user"),
@@ -333,6 +345,18 @@ fn syntax(fault: &SyntaxFault) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
     format!("not valid JSON: {first}{}", letters.as_str())
+}
+
+/// A file with more problems than this is not read line by line any more.
+const MOST_EXCERPTS: usize = 100;
+
+/// Keys that may be shown in an excerpt: the words of the format itself.
+fn is_known_key(key: &str) -> bool {
+    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TOOLS_KEYS].concat();
+    let words = ["serverName", "serverCommand", "serverUrl"];
+    entry.iter().any(|known| known.name == key)
+        || settings::KEYS.iter().any(|known| known.name == key)
+        || words.contains(&key)
 }
 
 /// Collects the problems of one source, each with its line.
@@ -358,11 +382,21 @@ impl<'a> Reporter<'a> {
     /// Notes a problem at `span`.
     pub fn report(&mut self, span: Span, subject: Subject<'_>, kind: ProblemKind) {
         let origin = self.origin(span);
-        let excerpt = origin.position.map(|position| {
+        let has_room = self.problems.len() < MOST_EXCERPTS;
+        let excerpt = origin.position.filter(|_| has_room).map(|position| {
             let end = self.lines.position(span.end);
             let line = self.lines.line(position.line);
-            let to = if end.line == position.line { end.column } else { line.chars().count() + 1 };
-            Excerpt { line: shown::excerpt(line), width: to.saturating_sub(position.column).max(1) }
+            // What the message names anyway may be shown in the line too.
+            let key = subject.key.rsplit('.').next();
+            let is_named = |word: &str| subject.server == Some(word) || key == Some(word);
+            let known = |word: &str| is_known_key(word) || is_named(word);
+            let (line, column) = shown::excerpt(line, position.column - 1, known);
+            let room = line.chars().count().saturating_sub(column);
+            let meant = match end.line == position.line {
+                true => end.column.saturating_sub(position.column),
+                false => room,
+            };
+            Excerpt { line, column, width: meant.min(room).max(1) }
         });
         let server = subject.server.map(str::to_owned);
         let key = (!subject.key.is_empty()).then(|| subject.key.to_owned());
@@ -396,6 +430,6 @@ mod tests {
         assert_eq!(problem.origin.to_string(), "settings.json:2");
         assert_eq!(problem.kind.to_string(), "not valid JSON: expected comma");
         let excerpt = problem.excerpt.as_ref().expect("it has a line");
-        assert_eq!(excerpt.line, "  \"K\": \"••••••\" \"•\"");
+        assert_eq!(excerpt.line, "  \"•\": \"••••••\" \"•\"");
     }
 }

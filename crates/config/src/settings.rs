@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
-use crate::policy::{AllowList, Authority, Matcher, Policy, Rule};
-use crate::problem::{PolicyList, ProblemKind, Reporter, Severity, Subject};
+use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
+use crate::problem::{PolicyList, Problem, ProblemKind, Reporter, Subject};
 use crate::source::{Origin, Source};
 use crate::template::Template;
 use crate::url_pattern::UrlPattern;
@@ -94,40 +94,57 @@ impl Settings {
         Settings { layer: Layer::empty(source), policy: Policy::default(), disabled: Vec::new() }
     }
 
-    /// Settings that could not be read. An administrator's then refuse everything.
-    pub fn failed(source: &Arc<Source>, authority: Authority, kind: ProblemKind) -> Settings {
+    /// Settings that could not be read: lists may be in there, so nothing may run until they can.
+    pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Settings {
         let mut settings = Settings::empty(source);
         settings.layer = Layer::failed(source, kind);
-        if authority == Authority::Administrator {
-            settings.policy.unreadable = Some(source.clone());
-        }
+        settings.policy.unreadable = Some(source.clone());
         settings
     }
 
-    /// Reads a settings file.
+    /// Reads a settings file. Where its lists cannot be made out, nothing may run: a list that is not
+    /// understood must not be a list that is not there.
     pub fn read(source: &Arc<Source>, text: &str, authority: Authority) -> Settings {
         let text = without_mark(text);
         let lines = Lines::of(text);
         let mut reporter = Reporter::new(source, &lines);
         let mut settings = Settings::empty(source);
-        if let Some(members) = top_level(text, &mut reporter) {
+        let members = top_level(text, &mut reporter);
+        if let Some(members) = &members {
             let mut reader = Reader { authority, reporter: &mut reporter };
-            settings.policy = reader.policy(&members);
+            settings.policy = reader.policy(members);
             if authority == Authority::Person {
-                settings.disabled = reader.disabled(&members);
-                settings.layer.definitions = servers_under(&members, Naming::Plain, &mut reporter);
+                settings.disabled = reader.disabled(members);
+                settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);
             }
-            report_foreign(&members, &known(authority), &mut reporter);
+            report_foreign(members, &known(authority), &mut reporter);
+        } else if authority == Authority::Administrator && reporter.problems.is_empty() {
+            let span = Span { start: 0, end: 0 };
+            reporter.report(span, Subject::default(), ProblemKind::Empty);
         }
         settings.layer.problems = reporter.problems;
-        let broken = settings.layer.problems.iter().any(|it| {
-            it.severity() == Severity::Error && !matches!(it.kind, ProblemKind::PolicyEntry(_))
-        });
-        if broken && authority == Authority::Administrator {
+        let is_lost = match members {
+            Some(_) => settings.layer.problems.iter().any(is_about_lists),
+            None => match authority {
+                Authority::Administrator => true,
+                Authority::Person => LISTS.iter().any(|list| text.contains(list)),
+            },
+        };
+        if is_lost {
             settings.policy.unreadable = Some(source.clone());
         }
         settings
     }
+}
+
+/// The keys whose loss would let something run that should not.
+const LISTS: [&str; 4] =
+    ["allowedMcpServers", "deniedMcpServers", "allowManagedMcpServersOnly", "disabledMcpServers"];
+
+/// Is a whole list lost? A single bad entry is not: the others still count.
+fn is_about_lists(problem: &Problem) -> bool {
+    let is_list = problem.key.as_deref().is_some_and(|key| LISTS.contains(&key));
+    is_list && matches!(problem.kind, ProblemKind::WrongType { .. } | ProblemKind::Doubled)
 }
 
 /// The keys that count in settings of the given authority.
@@ -221,12 +238,23 @@ impl Reader<'_, '_> {
                 let key = format!("{key}[{index}]");
                 let subject = Subject { server: None, key: &key };
                 self.reporter.report(span, subject, ProblemKind::PolicyEntry(list));
-                Matcher::Broken
+                Matcher::Broken(meant(node))
             });
             rules.push(Rule { matcher, origin: self.reporter.origin(node.span) });
         }
         rules
     }
+}
+
+/// What an entry that makes no sense was about.
+fn meant(node: &Node) -> Vec<Needed> {
+    let Value::Object(members) = &node.value else { return Vec::new() };
+    let about = |member: &Member| match member.key.as_str() {
+        "serverCommand" => Some(Needed::Command),
+        "serverUrl" => Some(Needed::Url),
+        _ => None,
+    };
+    members.iter().filter_map(about).collect()
 }
 
 /// Reads one policy entry, or says what part of it makes no sense.

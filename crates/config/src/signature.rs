@@ -57,8 +57,26 @@ pub fn argv(transport: &Transport<Text>) -> Option<Vec<String>> {
 
 /// The vendor's URL inside a proxied connector's: the value of `mcp_url`.
 pub fn unwrapped(url: &Url) -> Option<Url> {
-    let (_, inner) = url.query_pairs().find(|(key, _)| key == "mcp_url")?;
-    Url::parse(&inner).ok().filter(|inner| inner.has_host())
+    inner_urls(url).into_iter().next()
+}
+
+/// Every URL inside a URL, those inside them included: whoever denies one of them means this one too.
+pub fn all_unwrapped(url: &Url) -> Vec<Url> {
+    const DEEPEST: usize = 4;
+    let mut found = Vec::new();
+    let mut level = vec![url.clone()];
+    for _ in 0..DEEPEST {
+        level = level.iter().flat_map(inner_urls).collect();
+        found.extend(level.iter().cloned());
+    }
+    found
+}
+
+fn inner_urls(url: &Url) -> Vec<Url> {
+    url.query_pairs()
+        .filter(|(key, _)| key == "mcp_url")
+        .filter_map(|(_, inner)| Url::parse(&inner).ok().filter(Url::has_host))
+        .collect()
 }
 
 #[cfg(test)]

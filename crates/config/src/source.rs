@@ -42,12 +42,28 @@ impl Source {
         Arc::new(Source { scope, place: Place::Program(name.to_owned()) })
     }
 
+    /// A text that names this source and no other, for keys in files of our own.
+    pub fn key(&self) -> String {
+        match &self.place {
+            Place::File(path) => path_key(path),
+            Place::Inline(_) | Place::Program(_) => self.to_string(),
+        }
+    }
+
     /// The file's path, where the source is a file.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::File(path) => Some(path),
             Place::Inline(_) | Place::Program(_) => None,
         }
+    }
+}
+
+/// A text that names this path and no other: itself, or, where it is no text, its bytes escaped.
+pub fn path_key(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) => text.to_owned(),
+        None => format!("{path:?}"),
     }
 }
 

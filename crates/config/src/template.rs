@@ -206,6 +206,22 @@ impl Text {
         &self.0
     }
 
+    /// Is there anything left to fetch?
+    pub fn has_secrets(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Secret(_)))
+    }
+
+    /// The secrets that are left to fetch.
+    pub fn secrets(&self) -> Vec<&SecretReference> {
+        self.0
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Secret(reference) => Some(reference),
+                Piece::Plain(_) => None,
+            })
+            .collect()
+    }
+
     /// The whole text, secrets written as references.
     pub fn with_references(&self) -> String {
         let piece = |piece: &Piece| match piece {

@@ -12,7 +12,7 @@ pub struct UrlPattern {
     scheme: String,
     host: String,
     port: Option<String>,
-    path: String,
+    path: Option<String>,
     query: Option<String>,
 }
 
@@ -28,6 +28,7 @@ pub enum Reading {
 impl UrlPattern {
     /// Reads a pattern; none where it has no scheme or no host, or names a user.
     pub fn parse(text: &str) -> Option<UrlPattern> {
+        let text = text.trim();
         let (scheme, rest) = text.split_once("://")?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -43,20 +44,24 @@ impl UrlPattern {
         Some(UrlPattern {
             written: text.to_owned(),
             scheme: scheme.to_ascii_lowercase(),
-            host: ascii_host(host),
+            host: canonical_host(host),
             port: port.map(str::to_owned),
-            path: if path.is_empty() { "/".to_owned() } else { path.to_owned() },
+            path: (!path.is_empty()).then(|| readable(path)),
             query,
         })
     }
 
     /// Does the URL match?
     pub fn matches(&self, url: &Url, reading: Reading) -> bool {
+        self.origin_matches(url, reading) && self.path_and_query_match(url, reading)
+    }
+
+    /// Do scheme, host and port match? For URLs of which nobody can see the rest yet.
+    pub fn origin_matches(&self, url: &Url, reading: Reading) -> bool {
         let Some(host) = url.host_str() else { return false };
         wildcard(&self.scheme, url.scheme())
-            && wildcard(&self.host, &host.to_ascii_lowercase())
+            && wildcard(&self.host, &canonical_host(host))
             && self.port_matches(url, reading)
-            && self.path_and_query_match(url, reading)
     }
 
     fn port_matches(&self, url: &Url, reading: Reading) -> bool {
@@ -70,14 +75,21 @@ impl UrlPattern {
     }
 
     fn path_and_query_match(&self, url: &Url, reading: Reading) -> bool {
-        let path = url.path();
-        let path_matches = wildcard(&self.path, path)
-            || (reading == Reading::Broad
-                && wildcard(self.path.trim_end_matches('/'), path.trim_end_matches('/')));
+        let path = readable(url.path());
+        let path_matches = match (&self.path, reading) {
+            (None, Reading::Broad) => true,
+            (None, Reading::Strict) => path == "/",
+            (Some(pattern), Reading::Strict) => wildcard(pattern, &path),
+            (Some(pattern), Reading::Broad) => {
+                wildcard(pattern, &path)
+                    || wildcard(pattern.trim_end_matches('/'), path.trim_end_matches('/'))
+            }
+        };
+        let goes_on = self.path.as_ref().is_some_and(|path| path.ends_with('*'));
         let query_matches = match (&self.query, url.query()) {
             (Some(pattern), query) => wildcard(pattern, query.unwrap_or("")),
             (None, None) => true,
-            (None, Some(_)) => reading == Reading::Broad || self.path.ends_with('*'),
+            (None, Some(_)) => reading == Reading::Broad || goes_on,
         };
         path_matches && query_matches
     }
@@ -96,16 +108,47 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// International names are compared in the form that goes over the wire.
-fn ascii_host(host: &str) -> String {
+/// A host in the one spelling that goes over the wire: lower case, ASCII, addresses in full, no last dot.
+fn canonical_host(host: &str) -> String {
     let lower = host.to_lowercase();
-    if lower.is_ascii() {
-        return lower;
+    let lower = lower.strip_suffix('.').unwrap_or(&lower);
+    if lower.contains('*') {
+        return lower.to_owned();
     }
     match Url::parse(&format!("http://{lower}/")) {
-        Ok(url) => url.host_str().unwrap_or(&lower).to_owned(),
-        Err(_) => lower,
+        Ok(url) => url.host_str().unwrap_or(lower).to_owned(),
+        Err(_) => lower.to_owned(),
     }
+}
+
+/// A path with its escapes undone where that changes nothing: letters, digits and what is not ASCII.
+/// Marks that separate stay escaped, so that `%2F` never becomes a folder.
+fn readable(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = match (first, after) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high * 16 + low),
+            _ => None,
+        };
+        match escaped {
+            Some(byte)
+                if byte.is_ascii_alphanumeric() || byte >= 0x80 || b"-._~ ".contains(&byte) =>
+            {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            Some(_) | None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Matches a text against a pattern in which only `*` is special and stands for any characters.
@@ -173,6 +216,29 @@ mod tests {
         check("https://h.example/*", "https://h.example/mcp?x=1", true, true);
         check("https://h.example/mcp", "https://h.example/mcp/", false, true);
         check("https://h.example", "https://h.example/", true, true);
+    }
+
+    #[test]
+    fn one_host_in_many_spellings_is_one_host() {
+        check("https://evil.example/*", "https://evil.example./mcp", true, true);
+        check("https://*.evil.example/*", "https://a.evil.example./mcp", true, true);
+        check("http://127.1/*", "http://127.0.0.1/mcp", true, true);
+        check("http://[0:0:0:0:0:0:0:1]/*", "http://[::1]/mcp", true, true);
+        check(" https://evil.example/* ", "https://evil.example/mcp", true, true);
+    }
+
+    #[test]
+    fn escapes_in_a_path_hide_nothing() {
+        check("https://h.example/mcp", "https://h.example/%6dcp", true, true);
+        check("https://h.example/é x/*", "https://h.example/%C3%A9%20x/y", true, true);
+        check("https://h.example/a/b", "https://h.example/a%2Fb", false, false);
+    }
+
+    #[test]
+    fn a_pattern_without_a_path_denies_every_path_and_allows_the_root() {
+        check("https://h.example", "https://h.example/mcp", false, true);
+        check("https://h.example*", "https://h.example/mcp", false, true);
+        check("https://h.example/", "https://h.example/mcp", false, false);
     }
 
     #[test]

@@ -4,33 +4,38 @@ use std::path::Path;
 
 use switchboard_config::approval::{Approvals, Decision};
 use switchboard_config::edit::EditError;
+use switchboard_config::source::path_key;
 
 use crate::places::Places;
 use crate::store::{self, Privacy, StoreError};
 
-/// Notes decisions, each on a server of a project file. A damaged store is begun anew: it approved nothing anyway.
+/// Notes decisions, each on a server of a project file. A damaged store is left alone: rejections may be in it.
 pub fn decide(places: &Places, decisions: &[(&Path, &str, Decision)]) -> Result<(), StoreError> {
-    change(places, |approvals| {
+    store::change(&places.approvals(), Privacy::Owner, |text| {
+        let mut approvals = parse(text)?;
         for (file, server, decision) in decisions {
-            approvals.decide(&file.to_string_lossy(), server, decision.clone());
+            approvals.decide(&path_key(file), server, decision.clone());
         }
-    })
+        Ok(approvals.to_text())
+    })?;
+    Ok(())
 }
 
 /// Forgets what was decided on the servers of these project files; says how many decisions that were.
+/// A damaged store is begun anew.
 pub fn forget(places: &Places, files: &[&Path]) -> Result<usize, StoreError> {
     let mut forgotten = 0;
-    change(places, |approvals| {
-        forgotten = files.iter().map(|file| approvals.forget(&file.to_string_lossy())).sum();
+    store::change(&places.approvals(), Privacy::Owner, |text| {
+        let mut approvals = parse(text).unwrap_or_default();
+        forgotten = files.iter().map(|file| approvals.forget(&path_key(file))).sum();
+        Ok(approvals.to_text())
     })?;
     Ok(forgotten)
 }
 
-fn change(places: &Places, edit: impl FnOnce(&mut Approvals)) -> Result<(), StoreError> {
-    store::change(&places.approvals(), Privacy::Owner, |text| {
-        let mut approvals = Approvals::parse(text).unwrap_or_default();
-        edit(&mut approvals);
-        Ok::<String, EditError>(approvals.to_text())
-    })?;
-    Ok(())
+fn parse(text: &str) -> Result<Approvals, EditError> {
+    if text.is_empty() {
+        return Ok(Approvals::default());
+    }
+    Ok(Approvals::parse(text)?)
 }

@@ -95,6 +95,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
     reader.projects(&surroundings.working_folder, &mut inputs);
     let local = surroundings.places.local_settings(&root);
     reader.settings(Scope::Local, &local, &mut inputs);
+    reader.restrictions_above(&surroundings.working_folder, &root, &mut inputs);
     reader.settings(Scope::User, &surroundings.places.user_settings(), &mut inputs);
     reader.plugins(&mut inputs);
     for layer in &surroundings.embedded {
@@ -159,6 +160,15 @@ impl Reader<'_> {
     /// An administrator's files. The mere presence of the server file, in whatever condition, locks out the rest.
     fn managed(&mut self, inputs: &mut Inputs) {
         let servers = Source::file(Scope::Enterprise, self.places.managed_servers());
+        let folder = &self.places.managed;
+        if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+            let kind = ProblemKind::Unreadable(Unreadable::NoFolder);
+            let layer = Layer::failed(&Source::file(Scope::Enterprise, folder), kind);
+            self.note_layer(&layer);
+            inputs.lock = Some(layer.source.clone());
+            inputs.layers.push(layer);
+            return;
+        }
         if let Some(layer) = self.layer(&servers, Naming::Plain, Shape::Wrapped) {
             inputs.lock = Some(servers);
             inputs.layers.push(layer);
@@ -169,7 +179,7 @@ impl Reader<'_> {
             Some(Ok(text)) => Settings::read(&source, &text, Authority::Administrator),
             Some(Err(why)) => {
                 let kind = ProblemKind::Unreadable(why);
-                Settings::failed(&source, Authority::Administrator, kind)
+                Settings::failed(&source, kind)
             }
         };
         self.take(settings, inputs);
@@ -180,11 +190,23 @@ impl Reader<'_> {
         let settings = match self.read(&source, Kinds::RegularOnly) {
             None => return,
             Some(Ok(text)) => Settings::read(&source, &text, Authority::Person),
-            Some(Err(why)) => {
-                Settings::failed(&source, Authority::Person, ProblemKind::Unreadable(why))
-            }
+            Some(Err(why)) => Settings::failed(&source, ProblemKind::Unreadable(why)),
         };
         self.take(settings, inputs);
+    }
+
+    /// Local settings of folders around the root. Their servers and allow lists are another project's, but
+    /// what the person denied or switched off there stays so: a `.git` in a tree must not undo it.
+    fn restrictions_above(&mut self, folder: &Path, root: &Path, inputs: &mut Inputs) {
+        for folder in folder.ancestors().filter(|folder| *folder != root) {
+            let source = Source::file(Scope::Local, self.places.local_settings(folder));
+            let Some(path) = source.path() else { continue };
+            if let Ok(Content::Text(text)) = read::text(path, Kinds::RegularOnly) {
+                let settings = Settings::read(&source, &text, Authority::Person);
+                inputs.policy.deny.extend(settings.policy.deny);
+                inputs.disabled.extend(settings.disabled);
+            }
+        }
     }
 
     fn take(&mut self, settings: Settings, inputs: &mut Inputs) {

@@ -25,14 +25,13 @@ impl Places {
 
     /// The person's settings for one project, kept outside its tree.
     pub fn local_settings(&self, root: &Path) -> PathBuf {
-        let path = root.to_string_lossy();
         let plain =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
         let name: String = root
             .file_name()
             .map(|name| name.to_string_lossy().chars().take(40).map(plain).collect())
             .unwrap_or_else(|| "root".to_owned());
-        let key = &sha256(path.as_bytes())[..16];
+        let key = &sha256(root.as_os_str().as_encoded_bytes())[..16];
         self.config.join("projects").join(format!("{name}-{key}")).join("settings.json")
     }
 

@@ -112,16 +112,21 @@ impl AddTransport {
 /// Runs the command.
 pub fn run(arguments: &Add, session: &Session) -> Result<Done, Failure> {
     writing::check_name(&arguments.name)?;
-    let (options, target) = settle(arguments)?;
+    let Settled { options, target, json } = match settle(arguments)? {
+        Ok(settled) => settled,
+        Err(help) => return Ok(Done::text(help)),
+    };
+    let mut session = session.clone();
+    session.global.json |= json;
     let transport = options.transport.unwrap_or_else(|| guess(&target));
     let (entry, notes) = match transport {
-        AddTransport::Stdio => stdio(&options, &target, session)?,
+        AddTransport::Stdio => stdio(&options, &target, &session)?,
         AddTransport::Http | AddTransport::Sse | AddTransport::Ws => {
-            remote(&options, &target, transport, session)?
+            remote(&options, &target, transport, &session)?
         }
     };
     let server = NewServer { name: arguments.name.clone(), entry };
-    let mut done = finish(session, &options, server)?;
+    let mut done = finish(&session, &options, server)?;
     done.notes.insert_str(0, &notes);
     Ok(done)
 }
@@ -157,14 +162,22 @@ pub fn finish(session: &Session, options: &Options, server: NewServer) -> Result
     let text = format!(
         "Added {transport} server `{}` to {}\n",
         printable(&server.name),
-        writing::said_where(session, scope)
+        writing::said_where(session, scope, &session.file_of(scope))
     );
     Ok(Done::text(text).note(notes))
 }
 
+/// What the command line comes to.
+struct Settled {
+    options: Options,
+    target: Vec<String>,
+    json: bool,
+}
+
 /// Options that follow a URL are options, although everything behind a command belongs to the command.
-/// People also write several variables behind one `--env`, before the `--` and the command.
-fn settle(arguments: &Add) -> Result<(Options, Vec<String>), Failure> {
+/// People also write several variables behind one `--env`, before the `--` and the command, and several
+/// headers behind one `--header`. Instead of an answer, help may have been asked for.
+fn settle(arguments: &Add) -> Result<Result<Settled, String>, Failure> {
     let mut options = arguments.options.clone();
     let mut target = arguments.target.clone();
     while !options.env.is_empty()
@@ -179,23 +192,38 @@ fn settle(arguments: &Add) -> Result<(Options, Vec<String>), Failure> {
     let is_remote = options.transport.is_some_and(|it| it != AddTransport::Stdio)
         || (options.transport.is_none() && guess(&target) != AddTransport::Stdio);
     if !is_remote || target.len() < 2 {
-        return Ok((options, target));
+        return Ok(Ok(Settled { options, target, json: false }));
     }
     let behind = std::iter::once("swb add NAME URL".to_owned()).chain(target.drain(1..));
-    let more = Behind::try_parse_from(behind).map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
-        Failure::new(Exit::Usage, &first)
-            .hint("behind a URL only options may follow: swb add --help")
-    })?;
-    Ok((merged(options, more.options), target))
+    let more = match Behind::try_parse_from(behind) {
+        Ok(more) => more,
+        Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
+        Err(error) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
+            return Err(Failure::new(Exit::Usage, &first)
+                .hint("behind a URL only options may follow: swb add --help"));
+        }
+    };
+    let mut options = merged(options, more.options);
+    if !more.headers.is_empty() && options.header.is_empty() {
+        return Err(Failure::new(Exit::Usage, "behind a URL only options may follow")
+            .hint("swb add --help"));
+    }
+    options.header.extend(more.headers);
+    Ok(Ok(Settled { options, target, json: more.json }))
 }
 
+/// Options of `swb add` behind a URL.
 #[derive(Debug, Parser)]
-#[command(no_binary_name = false)]
 struct Behind {
     #[command(flatten)]
     options: Options,
+    /// Answer in JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// More headers, behind the first
+    headers: Vec<String>,
 }
 
 fn merged(mut first: Options, second: Options) -> Options {

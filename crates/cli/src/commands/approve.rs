@@ -72,8 +72,12 @@ fn said(server: &Server, session: &Session) -> String {
     let target = server.entry.as_ref().map(describe::target).unwrap_or_default();
     let name = printable(&server.name);
     let place = session.shown_origin(&server.origin);
+    let trust = match server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
+        true => "  It asked for trust, so its tools run without asking you.\n",
+        false => "",
+    };
     format!(
-        "Approved `{name}` ({place}): {target}\n  If its definition changes, it waits for you again.\n"
+        "Approved `{name}` ({place}): {target}\n{trust}  If its definition changes, it waits for you again.\n"
     )
 }
 

@@ -198,9 +198,8 @@ impl Fetched {
 fn fetch_all(configuration: &Configuration, session: &Session) -> Vec<Fetched> {
     let mut fetched = Vec::new();
     for server in configuration.effective.servers.iter().filter(|it| it.is_ready()) {
-        let Some(entry) = &server.entry else { continue };
-        for reference in entry.texts().into_iter().flat_map(|text| text.secrets()) {
-            let failure = reveal::fetch(reference, &session.machine.home).err().map(|error| {
+        for reference in server.spec.iter().flat_map(|spec| spec.secrets()) {
+            let failure = reveal::fetch(&reference, &session.machine.home).err().map(|error| {
                 let mut words = error.kind.to_string();
                 if let Some(source) = std::error::Error::source(&error.kind) {
                     words.push_str(&format!(": {source}"));

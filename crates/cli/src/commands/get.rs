@@ -61,6 +61,8 @@ pub fn as_text(server: &Server, session: &Session) -> String {
     }
     if server.is_trusted() {
         sheet.line("Trust", "its tools run without asking");
+    } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
+        sheet.line("Trust", "asked for: once it may run, its tools run without asking");
     }
     if let Some(fingerprint) = &server.fingerprint {
         sheet.line("Hash", fingerprint.as_str());
@@ -109,7 +111,7 @@ fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
     sheet.line("URL", &shown::url_template(&remote.url));
     sheet.pairs("Headers", ": ", &remote.headers);
     if let Some(helper) = &remote.headers_helper {
-        sheet.line("Headers from", &describe::words(helper));
+        sheet.line("Headers from", &shown::command(helper));
     }
     if let Some(oauth) = &remote.oauth {
         sheet.line("Sign-in", &oauth_text(oauth));

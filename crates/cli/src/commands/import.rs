@@ -30,7 +30,7 @@ pub struct Import {
     /// The programs: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode; all when absent
     #[arg(value_parser = parse_peer)]
     pub programs: Vec<Peer>,
-    /// Keep everything in this scope; otherwise what is yours stays yours and what is the project's, the project's
+    /// Keep what is yours in this scope; what lies in the project stays the project's, to be approved
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
     /// Show the plan and write nothing
@@ -129,8 +129,10 @@ pub fn run(arguments: &Import, session: &Session) -> Result<Done, Failure> {
     for scope in written {
         let in_scope = plan.items().filter(|it| it.scope == scope && it.action.writes()).count();
         let servers = counted(in_scope, "server", "servers");
-        done.text
-            .push_str(&format!("Wrote {servers} to {}\n", writing::said_where(session, scope)));
+        done.text.push_str(&format!(
+            "Wrote {servers} to {}\n",
+            writing::said_where(session, scope, &session.file_of(scope))
+        ));
         if scope == WritableScope::Project {
             done.notes.push_str(
                 "note: a project's servers start once you approved them: swb approve --all\n",
@@ -200,11 +202,11 @@ fn item(
     configuration: &Configuration,
     session: &Session,
 ) -> Item {
-    let scope = arguments.scope.unwrap_or(match imported.reach {
-        ImportedReach::User => WritableScope::User,
+    let scope = match imported.reach {
+        ImportedReach::User => arguments.scope.unwrap_or(WritableScope::User),
+        ImportedReach::Local => arguments.scope.unwrap_or(WritableScope::Local),
         ImportedReach::Project => WritableScope::Project,
-        ImportedReach::Local => WritableScope::Local,
-    });
+    };
     let mut notes: Vec<String> = imported.notes.iter().map(Note::to_string).collect();
     let original = imported.name;
     let name = match writing::check_name(&original) {
@@ -237,6 +239,13 @@ fn item(
             item.target = judged.entry.as_ref().map(describe::target).unwrap_or_default();
             item.action = action(arguments, &item, judged, configuration, session);
             notes.extend(precedence_note(&item, file, configuration));
+            if scope == WritableScope::Project && writing::holds_literal_secret(&item.server.entry)
+            {
+                notes.push(
+                    "warning: it holds a secret, which everybody in the project can read"
+                        .to_owned(),
+                );
+            }
         }
     }
     item.notes = notes;

@@ -59,7 +59,8 @@ fn require(
     session: &Session,
 ) -> Result<(), Failure> {
     for name in names {
-        let Some(winner) = configuration.effective.winner(name) else {
+        let rejected = configuration.effective.servers.iter().find(|it| it.name == *name);
+        let Some(winner) = configuration.effective.winner(name).or(rejected) else {
             let failure = session.not_found(configuration, name);
             let message = format!("the required server `{name}` is not configured");
             return Err(Failure { exit: Exit::NotReady, message: printable(&message), ..failure });
@@ -115,6 +116,10 @@ pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Ses
 fn nothing(configuration: &Configuration, session: &Session) -> String {
     let hidden = configuration.effective.servers.len();
     let mut text = String::from("No MCP servers to list.\n");
+    if let Some(source) = &configuration.effective.lock {
+        let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+        return format!("{text}{} ({file}).\n", crate::session::LOCKED);
+    }
     if hidden > 0 {
         text.push_str(&format!(
             "{hidden} configured, but left out or of another scope: swb list --all\n"

@@ -1,5 +1,7 @@
 //! `swb remove`: takes a server out of the file that defines it.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 use switchboard::config::cascade::Server;
@@ -28,28 +30,29 @@ pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
     let definitions = session.definitions(&configuration, &arguments.name)?;
-    let removable: Vec<WritableScope> =
-        [WritableScope::Project, WritableScope::Local, WritableScope::User]
-            .into_iter()
-            .filter(|scope| arguments.scope.is_none_or(|wanted| wanted == *scope))
-            .filter(|scope| {
-                writing::defined_in(&configuration, &session.file_of(*scope), &arguments.name)
-                    .is_some()
-            })
-            .collect();
-    let scope = match removable[..] {
-        [scope] => scope,
+    let mut removable: Vec<(WritableScope, PathBuf)> = Vec::new();
+    let by_scope = definitions.iter().filter_map(|server| session.file_to_change(server));
+    for (scope, file) in by_scope {
+        let wanted = arguments.scope.is_none_or(|wanted| wanted == scope);
+        if wanted && !removable.iter().any(|(known, _)| *known == scope) {
+            removable.push((scope, file));
+        }
+    }
+    removable.sort_by_key(|(scope, _)| scope.scope());
+    let (scope, file) = match &removable[..] {
+        [(scope, file)] => (*scope, file),
         [] => return Err(nowhere(arguments, session, &definitions)),
         _ => return Err(ambiguous(arguments, &removable, session)),
     };
-    writing::edit_file(session, scope, &[Edit::RemoveServer { name: arguments.name.clone() }])?;
+    let edit = Edit::RemoveServer { name: arguments.name.clone() };
+    writing::edit_file(session, scope, file, &[edit])?;
     if session.wants_json() {
-        let file = session.file_of(scope).to_string_lossy().into_owned();
+        let file = file.to_string_lossy().into_owned();
         let removed = json!({"removed": arguments.name, "scope": scope.scope().id(), "file": file});
         return Ok(super::json(&removed));
     }
     let name = printable(&arguments.name);
-    let text = format!("Removed `{name}` from {}\n", writing::said_where(session, scope));
+    let text = format!("Removed `{name}` from {}\n", writing::said_where(session, scope, file));
     let left = session.load()?;
     let done = Done::text(text);
     Ok(match left.effective.winner(&arguments.name) {
@@ -86,11 +89,15 @@ fn nowhere(arguments: &Remove, session: &Session, definitions: &[&Server]) -> Fa
     Failure::new(Exit::Conflict, &format!("`{name}` cannot be removed from {place}")).hint(why)
 }
 
-fn ambiguous(arguments: &Remove, scopes: &[WritableScope], session: &Session) -> Failure {
+fn ambiguous(
+    arguments: &Remove,
+    scopes: &[(WritableScope, PathBuf)],
+    session: &Session,
+) -> Failure {
     let name = &arguments.name;
     let mut detail = String::new();
-    for scope in scopes {
-        let file = session.shown_path(&session.file_of(*scope));
+    for (scope, file) in scopes {
+        let file = session.shown_path(file);
         let scope = scope.scope();
         detail.push_str(&format!("  swb remove {name} --scope {scope:<8} # {file}\n"));
     }

@@ -188,7 +188,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
         (&["add", "s", "https://h/", "-H", "A b: c"], 3, "is not the name of a header"),
         (&["add", "s", "https://h/", "-e", "A=CANARY"], 2, "--env has no meaning for a URL"),
         (&["add", "-H", "A: CANARY", "s", "x"], 2, "--header has no meaning for a command"),
-        (&["add", "s", "https://h/", "extra"], 2, "unexpected argument 'extra' found"),
+        (&["add", "s", "https://h/", "extra"], 2, "behind a URL only options may follow"),
         (&["add", "-s", "nowhere", "s", "x"], 2, "invalid value 'nowhere'"),
         (&["add", "-t", "carrier-pigeon", "s", "x"], 2, "invalid value 'carrier-pigeon'"),
         (
@@ -263,4 +263,46 @@ fn what_a_policy_refuses_is_not_added() {
 
     hint: denied by /etc/switchboard/managed-settings.json:2 (serverUrl https://*.evil.example/*)
     ");
+}
+
+#[test]
+fn a_secret_is_known_by_its_looks_and_an_ordinary_word_is_left_alone() {
+    let mut scene = scene();
+    scene
+        .set("OPENAI", "sk-canary0123456789abcdef")
+        .set("DATABASE_URL", "postgres://u:canary@h/db")
+        .set("PGPASSWORD", "password");
+    scene
+        .swb(&[
+            "add",
+            "-s",
+            "user",
+            "s",
+            "-e",
+            "A=sk-canary0123456789abcdef",
+            "-e",
+            "B=postgres://u:canary@h/db",
+            "--",
+            "x",
+            "--password",
+            "foo",
+        ])
+        .ok();
+    let text = scene.read(USER);
+    assert!(!text.contains("canary") && text.contains("\"--password\", \"foo\""), "{text}");
+    assert!(
+        text.contains("\"A\": \"${OPENAI}\"") && text.contains("\"B\": \"${DATABASE_URL}\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn global_options_and_more_headers_may_follow_a_url() {
+    let scene = scene();
+    let ran = scene.swb(&["add", "-s", "user", "s", "https://h/", "-H", "A: b", "C: d", "--json"]);
+    assert!(ran.ok().starts_with('{'), "{}", ran.shown());
+    assert!(scene.read(USER).contains("\"C\": \"d\""), "{}", scene.read(USER));
+    assert!(
+        scene.swb(&["add", "s", "https://h/", "--help"]).ok().contains("--bearer-token-env-var")
+    );
 }

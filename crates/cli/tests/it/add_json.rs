@@ -83,7 +83,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
     error: the entry is not JSON
     error: not valid JSON: expected comma
       --> the JSON given:1:16
-       1 | {"command": "x" "args": []}
+       1 | {"command": "•" "args": []}
          |                ^
     "#);
     insta::assert_snapshot!(scene.swb(&["add-json", "s", r#"{"command": "x", "args": ["a", 5]}"#]).fails(3), @r#"

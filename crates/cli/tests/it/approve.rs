@@ -112,4 +112,39 @@ fn a_damaged_store_approves_nothing_and_says_so() {
         ran.shown()
     );
     assert_eq!(states(&scene, &[]), ["s project pending"]);
+    let ran = scene.swb(&["approve", "s"]);
+    assert!(ran.fails(3).contains("the list of approvals is damaged"), "{}", ran.shown());
+    scene.swb(&["reset-project-choices"]).ok();
+    scene.swb(&["approve", "s"]).ok();
+    assert_eq!(states(&scene, &[]), ["s project ready"]);
+}
+
+#[test]
+fn trust_that_a_project_asks_for_is_seen_before_and_at_the_approval() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""s": {"command": "x", "trust": true}"#);
+    assert!(
+        scene
+            .swb(&["get", "s"])
+            .ok()
+            .contains("Trust:        asked for: once it may run, its tools run without asking")
+    );
+    assert!(scene.swb(&["approve", "s"]).ok().contains("It asked for trust"));
+}
+
+#[test]
+fn keys_without_effect_count_too() {
+    let scene = scene();
+    scene.servers(
+        ".mcp.json",
+        r#""s": {"type": "http", "url": "https://h/", "oauth": {"clientId": "c"}}"#,
+    );
+    scene.swb(&["approve", "s"]).ok();
+    for changed in [
+        r#""s": {"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "future": 1}}"#,
+        r#""s": {"type": "http", "url": "https://h/", "oauth": {"clientId": "c"}, "cwd": "/"}"#,
+    ] {
+        scene.servers(".mcp.json", changed);
+        assert_eq!(states(&scene, &[]), ["s project pending"]);
+    }
 }

@@ -91,3 +91,13 @@ fn nothing_is_fetched_run_or_reached_by_looking() {
     }
     assert!(!scene.path("ran").exists() && !scene.path("~/ran").exists());
 }
+
+#[test]
+fn a_default_that_is_not_used_is_not_fetched() {
+    let mut scene = scene();
+    scene
+        .set("TOKEN", "set")
+        .servers(USER, r#""a": {"command": "x", "env": {"A": "${TOKEN:-${cmd:touch ran}}"}}"#);
+    scene.swb(&["config", "check", "--secrets"]).ok();
+    assert!(!scene.path("ran").exists());
+}

@@ -143,3 +143,15 @@ fn a_full_disk_costs_nothing_that_was_there() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
 }
+
+#[test]
+fn a_link_out_of_the_project_is_not_written_through() {
+    let scene = scene();
+    scene.servers(USER, r#""u": {"command": "x"}"#);
+    let before = scene.read(USER);
+    symlink(scene.path(USER), scene.path(".mcp.json")).expect("a link");
+    let ran = scene.swb(&["add", "-s", "project", "s", "--", "x"]);
+    assert!(ran.fails(3).contains("is a link that leads out of the project"), "{}", ran.shown());
+    scene.swb(&["remove", "u", "--scope", "project"]).fails(3);
+    assert_eq!(scene.read(USER), before);
+}

@@ -39,7 +39,7 @@ fn a_mark_and_foreign_line_endings_are_fine() {
     let scene = scene();
     scene.write(USER, "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"good\": {\"command\": \"x\"},\r\n    \"bad\": {\"command\": 5}\r\n  }\r\n}\r\n");
     let ran = scene.swb(&["list"]);
-    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": 5}\n     |                        ^"), "{}", ran.shown());
+    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": •}\n     |                        ^"), "{}", ran.shown());
 }
 
 #[test]
@@ -152,4 +152,75 @@ fn a_working_folder_that_is_gone_is_an_error_not_a_crash() {
         .expect("a shell can be run");
     let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
     assert!(ran.fails(1).contains("the working folder cannot be read"), "{}", ran.shown());
+    let script = "rmdir ../gone; exec \"$0\" --version";
+    fs::create_dir(&gone).expect("a folder");
+    let output = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(crate::support::program())
+        .current_dir(&gone)
+        .output()
+        .expect("a shell can be run");
+    assert_eq!(output.status.code(), Some(0), "help and version need no folder");
+}
+
+#[test]
+fn a_small_file_cannot_flood_the_screen() {
+    let scene = scene();
+    let bad: Vec<String> = (0..5000).map(|n| format!("\"s{n}\":{{\"command\":5}}")).collect();
+    scene.write(".mcp.json", &format!("{{\"mcpServers\":{{{}}}}}", bad.join(",")));
+    let ran = scene.swb(&["list"]);
+    assert!(ran.stderr.len() < 50_000, "{} bytes", ran.stderr.len());
+    assert!(ran.stderr.contains("… and 4950 more: swb config check --json"), "{}", ran.stderr);
+}
+
+#[test]
+fn joined_characters_on_a_narrow_terminal_do_not_crash() {
+    let scene = scene();
+    scene.servers(".mcp.json", "\"s\": {\"command\": \"x\", \"args\": [\"❤️❤️❤️❤️ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\"]}");
+    let program = crate::support::program().display().to_string();
+    let output = scene
+        .command(&scene.project(), &[])
+        .get_envs()
+        .fold(
+            std::process::Command::new("script").env_clear(),
+            |command, (name, value)| match value {
+                Some(value) => command.env(name, value),
+                None => command,
+            },
+        )
+        .args(["-qec", &format!("stty cols 80; {program} list"), "/dev/null"])
+        .current_dir(scene.project())
+        .output()
+        .expect("script can be run");
+    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.ok().contains("pending approval"), "{}", ran.shown());
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let scene = scene();
+    let full = fs::File::options().write(true).open("/dev/full").expect("a device");
+    let output = scene.command(&scene.project(), &["list"]).stdout(full).output().expect("it runs");
+    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.fails(1).contains("the output could not be written"), "{}", ran.shown());
+}
+
+#[test]
+fn two_folders_whose_names_are_no_text_are_two_projects() {
+    use std::os::unix::ffi::OsStrExt;
+    let scene = scene();
+    let folder = |byte: u8| scene.home().join(std::ffi::OsStr::from_bytes(&[b'p', byte]));
+    for byte in [0xfe, 0xff] {
+        fs::create_dir(folder(byte)).expect("a folder");
+        fs::write(folder(byte).join(".mcp.json"), r#"{"mcpServers": {"s": {"command": "x"}}}"#)
+            .expect("a file");
+    }
+    scene.swb_in(&folder(0xfe), &["approve", "s"]).ok();
+    scene.swb_in(&folder(0xfe), &["add", "mine", "--", "x"]).ok();
+    let other = scene.swb_in(&folder(0xff), &["list"]);
+    assert!(
+        other.ok().contains("pending approval") && !other.stdout.contains("mine"),
+        "{}",
+        other.shown()
+    );
 }

@@ -176,3 +176,115 @@ fn a_managed_server_file_in_any_condition_locks_and_says_what_is_wrong() {
     std::os::unix::fs::symlink("nowhere", scene.path("managed/managed-mcp.json")).expect("a link");
     assert_eq!(states(&scene, &[]), ["u user left-out"]);
 }
+
+#[test]
+fn an_administrators_folder_that_is_none_locks_too() {
+    for make in [
+        |path: &std::path::Path| std::os::unix::fs::symlink("nowhere", path),
+        |path: &std::path::Path| std::fs::write(path, ""),
+    ] {
+        let scene = scene();
+        scene.servers(USER, r#""u": {"command": "x"}"#);
+        std::fs::remove_dir(scene.managed()).expect("it is empty");
+        make(&scene.managed()).expect("it can be made");
+        assert_eq!(states(&scene, &[]), ["u user left-out"]);
+        assert!(scene.swb(&["add", "s", "--", "x"]).fails(4).contains(LOCKED));
+    }
+}
+
+#[test]
+fn the_lock_is_said_even_where_nothing_is_left_and_before_anything_else_goes_wrong() {
+    let scene = scene();
+    scene.write("managed/managed-mcp.json", "{}").servers(USER, r#""u": {"command": "x"}"#);
+    assert!(scene.swb(&["list"]).ok().contains(LOCKED));
+    assert!(
+        scene
+            .swb(&["--mcp-config", "missing.json", "add", "s", "--", "x"])
+            .fails(4)
+            .contains(LOCKED)
+    );
+}
+
+#[test]
+fn lists_that_cannot_be_made_out_are_not_lists_that_are_not_there() {
+    let denied = r#"{"mcpServers": {"d": {"command": "x"}}}"#;
+    for (place, text) in [
+        ("managed/managed-settings.json", ""),
+        ("managed/managed-settings.json", "// nothing\n"),
+        (
+            "managed/managed-settings.json",
+            r#"{"deniedMcpServers": [{"serverName": "d"}], "deniedMcpServers": []}"#,
+        ),
+        (USER, r#"{"deniedMcpServers": [{"serverName": "d"}"#),
+        (USER, r#"{"deniedMcpServers": {"serverName": "d"}}"#),
+        (USER, r#"{"disabledMcpServers": "d"}"#),
+    ] {
+        let scene = scene();
+        scene.write(place, text);
+        assert_eq!(
+            states(&scene, &["--mcp-config", denied]),
+            ["d dynamic refused"],
+            "{place} {text}"
+        );
+    }
+    let scene = scene();
+    scene.write(USER, r#"{"mcpServers": {"u": "#);
+    assert_eq!(states(&scene, &["--mcp-config", denied]), ["d dynamic ready"]);
+}
+
+#[test]
+fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "y"}"#);
+    scene.swb(&["approve", "--all"]).ok();
+    let deep = scene.project().join("sub");
+    std::fs::create_dir(&deep).expect("a folder");
+    scene.swb_in(&deep, &["disable", "a"]).ok();
+    let local = crate::support::local_settings(&scene);
+    let text = std::fs::read_to_string(&local).expect("it was written");
+    std::fs::write(
+        &local,
+        text.replacen('{', "{\n  \"deniedMcpServers\": [{\"serverName\": \"b\"}],", 1),
+    )
+    .expect("it can be written");
+    std::fs::write(deep.join(".git"), "gitdir: elsewhere").expect("a file");
+    let ran = scene.swb_in(&deep, &["list", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(ran.ok()).expect("it is JSON");
+    assert_eq!(
+        (&json["servers"][0]["state"], &json["servers"][1]["state"]),
+        (&"disabled".into(), &"refused".into())
+    );
+}
+
+#[test]
+fn a_bad_allow_entry_still_says_what_kind_of_entry_counts() {
+    let scene = scene();
+    scene
+        .write(
+            "managed/managed-settings.json",
+            r#"{"allowedMcpServers": [{"serverCommand": "npx x"}, {"serverName": "s"}]}"#,
+        )
+        .servers(USER, r#""s": {"command": "evil"}"#);
+    assert_eq!(states(&scene, &[]), ["s user refused"]);
+}
+
+#[test]
+fn a_secret_in_a_url_does_not_widen_what_is_allowed_or_escape_what_is_denied() {
+    let scene = scene();
+    scene.servers(
+        USER,
+        r#""s": {"type": "http", "url": "https://g.example/api/${cmd:echo ../admin}"}"#,
+    );
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"allowedMcpServers": [{"serverUrl": "https://g.example/api/*"}]}"#,
+    );
+    assert_eq!(states(&scene, &[]), ["s user refused"]);
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"deniedMcpServers": [{"serverUrl": "https://g.example/admin"}]}"#,
+    );
+    assert_eq!(states(&scene, &[]), ["s user refused"]);
+    scene.servers(USER, r#""s": {"command": "${cmd:echo evil}"}"#);
+    assert_eq!(states(&scene, &[]), ["s user invalid"]);
+}

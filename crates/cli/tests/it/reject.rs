@@ -40,3 +40,12 @@ fn only_a_projects_server_can_be_rejected() {
     hint: swb disable u switches any server off
     ");
 }
+
+#[test]
+fn a_required_server_that_was_rejected_says_so() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""s": {"command": "x"}"#);
+    scene.swb(&["reject", "s"]).ok();
+    let ran = scene.swb(&["list", "--require", "s"]);
+    assert!(ran.fails(7).contains("is not ready: rejected"), "{}", ran.shown());
+}

@@ -66,3 +66,26 @@ fn an_invalid_server_can_still_be_removed() {
     scene.swb(&["remove", "bad name"]).ok();
     assert_eq!(states(&scene, &[]), ["good user ready"]);
 }
+
+#[test]
+fn a_projects_server_is_removed_from_the_file_that_defines_it() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""outer": {"command": "x"}"#)
+        .servers("sub/.mcp.json", r#""inner": {"command": "x"}"#);
+    let deep = scene.project().join("sub");
+    scene.swb_in(&deep, &["disable", "outer", "--scope", "project"]).ok();
+    assert!(scene.read(".mcp.json").contains("\"disabled\": true"));
+    scene.swb_in(&deep, &["remove", "outer"]).ok();
+    assert!(
+        !scene.read(".mcp.json").contains("outer") && scene.read("sub/.mcp.json").contains("inner")
+    );
+}
+
+#[test]
+fn a_doubled_server_is_gone_after_one_remove() {
+    let scene = scene();
+    scene.servers(USER, r#""a": {"command": "old"}, "a": {"command": "new"}"#);
+    scene.swb(&["remove", "a"]).ok();
+    assert_eq!(states(&scene, &[]), [""; 0]);
+}

@@ -116,7 +116,10 @@ fn said(
     Done::text(match (position, places.is_empty(), is_off) {
         (Position::Off, _, _) => format!("`{name}` is switched off in {place}\n"),
         (Position::On, true, false) => format!("`{name}` is not switched off\n"),
-        (Position::On, false, false) => format!("`{name}` is switched on again in {place}\n"),
+        (Position::On, false, false) => {
+            let state = state.map(crate::describe::state_text).unwrap_or_default();
+            format!("`{name}` is switched on again in {place}: {state}\n")
+        }
         (Position::On, _, true) => format!("`{name}` is still switched off where it is defined\n"),
     })
 }

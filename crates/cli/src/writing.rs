@@ -11,6 +11,7 @@ use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::{self, is_secret_word, printable};
 use switchboard::config::source::Source;
+use switchboard::config::template::Template;
 use switchboard::load::Configuration;
 use switchboard::store::{self, Outcome, Privacy};
 
@@ -159,7 +160,10 @@ pub fn edit_file(
     edits: &[Edit],
 ) -> Result<Outcome, Failure> {
     expect_inside(session, scope, file)?;
-    let mut all = edits_for_new_file(session, scope);
+    let mut all = match file == session.file_of(scope) {
+        true => edits_for_new_file(session, scope),
+        false => Vec::new(),
+    };
     all.extend_from_slice(edits);
     Ok(store::change(file, privacy(scope), |text| edit::apply(text, &all))?)
 }
@@ -199,45 +203,76 @@ fn privacy(scope: WritableScope) -> Privacy {
 }
 
 /// A secret that a shell put into an argument is written as the variable it came from. Says which were.
-pub fn unexpand(session: &Session, value: &mut Json) -> Vec<String> {
-    let mut secrets: Vec<(&String, &String)> =
-        session.machine.variables.iter().filter(|(name, value)| is_secret(name, value)).collect();
+pub fn unexpand(session: &Session, entry: &mut Map<String, Json>) -> Vec<String> {
+    let mut secrets: Vec<Known<'_>> =
+        session.machine.variables.iter().filter_map(|(name, value)| known(name, value)).collect();
     // The longest first: one value may be the beginning of another.
-    secrets.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), (*name).clone()));
+    secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.value.len()), secret.name));
     let mut found = Vec::new();
-    unexpand_in(value, &secrets, &mut found);
+    for (key, value) in entry.iter_mut() {
+        if !matches!(key.as_str(), "type" | "command" | "description" | "tools" | "timeout") {
+            unexpand_in(key, value, &secrets, &mut found);
+        }
+    }
     found.sort();
     found.dedup();
     found
 }
 
-/// Is what a variable holds a secret, by its name or by its looks?
-fn is_secret(name: &str, value: &str) -> bool {
-    const SHORTEST: usize = 4;
-    let has_password = value.contains("://") && shown::url(value).contains(shown::MASK);
-    (is_secret_word(name) && value.len() >= SHORTEST)
-        || shown::looks_like_a_token(value)
-        || has_password
+/// A variable whose value is a secret.
+#[derive(Debug)]
+struct Known<'v> {
+    name: &'v str,
+    value: &'v str,
+    /// Looks like nothing but a secret, so that it can be replaced wherever it stands.
+    is_distinct: bool,
 }
 
-fn unexpand_in(value: &mut Json, secrets: &[(&String, &String)], found: &mut Vec<String>) {
+/// Is what a variable holds a secret, by its name or by its looks?
+fn known<'v>(name: &'v str, value: &'v str) -> Option<Known<'v>> {
+    const SHORTEST: usize = 4;
+    let can_be_named = Template::parse(&format!("${{{name}}}")).literal().is_none();
+    let is_plain = matches!(value, "true" | "false" | "none" | "null" | "http" | "https" | "stdio");
+    let has_password = value.contains("://") && shown::url(value).contains(shown::MASK);
+    let looks_secret = shown::looks_like_a_token(value) || has_password;
+    if !can_be_named
+        || is_plain
+        || !(looks_secret || (is_secret_word(name) && value.len() >= SHORTEST))
+    {
+        return None;
+    }
+    let is_mixed = value.len() >= 8
+        && value.chars().any(char::is_alphabetic)
+        && value.chars().any(|c| !c.is_alphabetic());
+    Some(Known { name, value, is_distinct: looks_secret || is_mixed })
+}
+
+fn unexpand_in(key: &str, value: &mut Json, secrets: &[Known<'_>], found: &mut Vec<String>) {
     match value {
         Json::String(text) => {
-            for (name, secret) in secrets {
-                if let Some(replaced) = with_reference(text, secret, name) {
+            for secret in secrets {
+                let replaced = match secret.is_distinct {
+                    true => with_reference(text, secret.value, secret.name),
+                    // An ordinary word is a secret only where nothing but a secret belongs.
+                    false if is_secret_word(key) && text == secret.value => {
+                        Some(format!("${{{}}}", secret.name))
+                    }
+                    false => None,
+                };
+                if let Some(replaced) = replaced {
                     *text = replaced;
-                    found.push((*name).clone());
+                    found.push(secret.name.to_owned());
                 }
             }
         }
         Json::Array(elements) => {
             for element in elements {
-                unexpand_in(element, secrets, found);
+                unexpand_in(key, element, secrets, found);
             }
         }
         Json::Object(members) => {
-            for (_, member) in members.iter_mut() {
-                unexpand_in(member, secrets, found);
+            for (key, member) in members.iter_mut() {
+                unexpand_in(key, member, secrets, found);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
@@ -347,10 +382,32 @@ mod tests {
 
     #[test]
     fn what_is_a_secret_shows_in_its_name_or_in_its_looks() {
-        assert!(is_secret("MY_TOKEN", "abcd"));
-        assert!(is_secret("OPENAI", "sk-0123456789abcdef"));
-        assert!(is_secret("DATABASE_URL", "postgres://u:pw@h/db"));
-        assert!(!is_secret("HOME", "/somewhere") && !is_secret("EDITOR", "vi"));
-        assert!(!is_secret("SITE", "https://example.com/"));
+        let distinct = |name, value| known(name, value).map(|secret| secret.is_distinct);
+        assert_eq!(distinct("MY_TOKEN", "abcd"), Some(false));
+        assert_eq!(distinct("MY_TOKEN", "s3cret-s3cret"), Some(true));
+        assert_eq!(distinct("OPENAI", "sk-0123456789abcdef"), Some(true));
+        assert_eq!(distinct("DATABASE_URL", "postgres://u:pw@h/db"), Some(true));
+        assert_eq!(distinct("POSTGRES_PASSWORD", "postgres"), Some(false));
+        for (name, value) in [
+            ("HOME", "/somewhere"),
+            ("SITE", "https://example.com/"),
+            ("TOKENIZERS_PARALLELISM", "false"),
+            ("AUTH_MODE", "http"),
+            ("MY-TOKEN", "s3cret-s3cret"),
+        ] {
+            assert_eq!(distinct(name, value), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_word_is_replaced_only_where_a_secret_belongs() {
+        let secrets = [known("POSTGRES_PASSWORD", "postgres").expect("its name says so")];
+        let mut entry = json!({"args": ["@acme/postgres", "postgres"], "env": {"DB": "postgres", "DB_PASSWORD": "postgres"}});
+        let mut found = Vec::new();
+        unexpand_in("", &mut entry, &secrets, &mut found);
+        assert_eq!(
+            entry,
+            json!({"args": ["@acme/postgres", "postgres"], "env": {"DB": "postgres", "DB_PASSWORD": "${POSTGRES_PASSWORD}"}})
+        );
     }
 }

@@ -426,7 +426,12 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         let last: HashMap<&str, usize> =
             members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
         for (index, member) in members.iter().enumerate() {
-            let full = format!("{key}.{}", member.key);
+            // What is no name may hold a value that slipped into the key.
+            let label = match is_name(&member.key) {
+                true => member.key.as_str(),
+                false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),
+            };
+            let full = format!("{key}.{label}");
             let Value::Text(text) = &member.node.value else {
                 self.wrong(&member.node, &full, "a string");
                 continue;
@@ -638,7 +643,7 @@ mod tests {
             r#"{"type": "http", "url": "https://h/", "headers": {"A b": "x", "C": "d\r\nE: f"}}"#,
             "left out",
             &[
-                "E 51 headers.A b: is not the name of a header",
+                "E 51 headers.A: is not the name of a header",
                 "E 68 headers.C: holds a control character",
             ],
         );

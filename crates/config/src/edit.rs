@@ -135,7 +135,11 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
             entry.expect_object(name)?;
             Ok(match value {
                 Some(value) => entry.put(key, value),
-                None => entry.remove(key).unwrap_or_else(|| text.clone()),
+                None => match entry.remove(key) {
+                    // A doubled key must not come back with its older value.
+                    Some(removed) => apply_one(removed, edit)?,
+                    None => text.clone(),
+                },
             })
         }
         Edit::AddToList { key, text: item } => add_to_list(&top, key, item),

@@ -224,6 +224,9 @@ impl Problem {
             ProblemKind::CommandAndUrl => {
                 Some("keep `command` for a program to start, `url` for a remote server".to_owned())
             }
+            ProblemKind::MissingVariable(name) if name.is_empty() => {
+                Some("write `$$` for a dollar that is no variable".to_owned())
+            }
             ProblemKind::MissingVariable(name) => {
                 Some(format!("set {name}, or give it a default: ${{{name}:-value}}"))
             }
@@ -302,6 +305,9 @@ impl fmt::Display for ProblemKind {
             ProblemKind::Url { schemes } => write!(f, "must be a URL that begins with {schemes}"),
             ProblemKind::Label { of } => write!(f, "is not the name of {of}"),
             ProblemKind::ControlCharacter => f.write_str("holds a control character"),
+            ProblemKind::MissingVariable(name) if name.is_empty() => {
+                f.write_str("a variable is not set")
+            }
             ProblemKind::MissingVariable(name) => write!(f, "the variable {name} is not set"),
             ProblemKind::SecretNotHere(scope) => {
                 write!(f, "names a secret, which the {scope} scope may not")

@@ -181,15 +181,15 @@ impl Reader<'_, '_> {
     fn managed_only(&mut self, members: &[Member]) -> Option<Origin> {
         const KEY: &str = "allowManagedMcpServersOnly";
         let member = find(members, KEY)?;
-        let Value::Bool(value) = member.node.value else {
-            self.wrong(&member.node, KEY, "true or false");
-            return None;
-        };
         if self.authority == Authority::Person {
             let subject = Subject { server: None, key: KEY };
             self.reporter.report(member.key_span, subject, ProblemKind::ManagedOnly);
             return None;
         }
+        let Value::Bool(value) = member.node.value else {
+            self.wrong(&member.node, KEY, "true or false");
+            return None;
+        };
         value.then(|| self.reporter.origin(member.key_span))
     }
 
@@ -219,6 +219,9 @@ impl Reader<'_, '_> {
         key: &str,
     ) -> Option<(&'m Member, Vec<&'m Node>)> {
         let member = find(members, key)?;
+        if self.authority == Authority::Person && member.node.value == Value::Null {
+            return None;
+        }
         let Value::Array(elements) = &member.node.value else {
             self.wrong(&member.node, key, "an array");
             return None;

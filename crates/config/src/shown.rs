@@ -1,9 +1,9 @@
 //! What may be shown of untrusted or secret text: escapes for the terminal, masks for secrets.
 //! Everything that `cli` prints of a configuration goes through here.
 
-use url::Url;
-
 use crate::template::Template;
+
+mod masking;
 
 /// What stands for a hidden value.
 pub const MASK: &str = "•••";
@@ -41,48 +41,41 @@ pub fn secret(template: &Template) -> String {
     printable(&template.shown(literal))
 }
 
-/// A URL without user, password, query values and fragment.
+/// A URL without user, password, query values and fragment. Its host is always the one it leads to.
 pub fn url(text: &str) -> String {
-    let has_user = match Url::parse(text) {
-        // Behind `http`, an `@` in the path is a path; behind other schemes people write passwords as they come.
-        Ok(url) if matches!(url.scheme(), "http" | "https" | "ws" | "wss") => {
-            !url.username().is_empty() || url.password().is_some()
-        }
-        Ok(_) | Err(_) => text.contains('@'),
-    };
-    printable(&masked_url(text, has_user))
+    printable(&masked_url(text))
 }
 
 /// Like [`url`], for text that still holds variables.
 pub fn url_template(template: &Template) -> String {
-    match template.literal() {
-        Some(literal) => url(literal),
-        None => {
-            let text = template.shown(str::to_owned);
-            let has_user = text.contains('@');
-            printable(&masked_url(&text, has_user))
-        }
-    }
+    url(&template.shown(str::to_owned))
 }
 
-/// Cuts at the marks that a URL's parts begin with, since what people write does not always parse.
-fn masked_url(text: &str, has_user: bool) -> String {
-    let (scheme, rest) = match text.find("://") {
-        Some(at) => text.split_at(at + 3),
-        None => ("", text),
+/// Cuts at the marks that a URL's parts begin with. Where it cannot be told what is a password and what a
+/// host, nothing but the scheme is shown: a mask must never make one host look like another.
+fn masked_url(text: &str) -> String {
+    let Some(at) = text.find("://") else {
+        return if text.contains('@') { MASK.to_owned() } else { masked_rest("", text) };
     };
-    let mut shown = scheme.to_owned();
-    let rest = match rest.rsplit_once('@') {
-        Some((_, rest)) if has_user => {
-            shown.push_str(MASK);
-            shown.push('@');
-            rest
-        }
-        Some(_) | None => rest,
+    let (scheme, rest) = text.split_at(at + 3);
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let is_web = ["http://", "https://", "ws://", "wss://"].iter().any(|web| scheme.ends_with(web));
+    if behind.contains('@') && !is_web {
+        return format!("{scheme}{MASK}");
+    }
+    let shown = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}{MASK}@{host}"),
+        None => format!("{scheme}{authority}"),
     };
+    masked_rest(&shown, behind)
+}
+
+/// The path, query and fragment behind what is shown already.
+fn masked_rest(front: &str, rest: &str) -> String {
     let (rest, fragment) = split_off(rest, '#');
-    let (rest, query) = split_off(rest, '?');
-    shown.push_str(&safe_path(rest));
+    let (path, query) = split_off(rest, '?');
+    let mut shown = format!("{front}{}", safe_path(path));
     if let Some(query) = query {
         shown.push('?');
         shown.push_str(&safe_query(query));
@@ -119,133 +112,20 @@ fn safe_query(query: &str) -> String {
     query.split('&').map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// `${NAME}` and nothing else: a name is no secret.
+/// `${…}` and nothing else: a name is no secret.
 fn is_reference(text: &str) -> bool {
-    text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).is_some_and(|name| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
+    text.starts_with("${") && text.ends_with('}') && !text[2..text.len() - 1].contains("${")
 }
 
-/// A command's arguments, with what looks like a secret masked: values of telling flags and
-/// assignments, tokens by their shape, and secret parts of URLs.
+/// A command's arguments, with what looks like a secret masked.
 pub fn arguments(arguments: &[Template]) -> Vec<String> {
-    let mut shown = Vec::with_capacity(arguments.len());
-    let mut covers = Covers::Nothing;
-    for argument in arguments {
-        let text = argument.shown(str::to_owned);
-        let is_flag = text.starts_with('-') && text.len() > 1;
-        shown.push(match covers {
-            Covers::Next | Covers::TwoNext if !is_flag => secret(argument),
-            Covers::Value if !is_flag => printable(&covered_value(&text)),
-            Covers::Nothing | Covers::Next | Covers::TwoNext | Covers::Value => {
-                printable(&one_argument(&text))
-            }
-        });
-        covers = match covers {
-            Covers::TwoNext if !is_flag => Covers::Next,
-            Covers::Nothing | Covers::Next | Covers::TwoNext | Covers::Value => covers_after(&text),
-        };
-    }
-    shown
+    let texts: Vec<String> = arguments.iter().map(|it| it.shown(str::to_owned)).collect();
+    masking::masked(&texts).iter().map(|text| printable(text)).collect()
 }
 
-/// What an argument says of those behind it.
-#[derive(Clone, Copy)]
-enum Covers {
-    Nothing,
-    /// The next one is a secret.
-    Next,
-    /// A header's name was split off: a scheme and a credential follow.
-    TwoNext,
-    /// The next one is `KEY=VALUE` or `user:password`.
-    Value,
-}
-
-fn covers_after(text: &str) -> Covers {
-    let flag = text.trim_start_matches('-');
-    if text.ends_with(':') && is_secret_word(text) {
-        return Covers::TwoNext;
-    }
-    if !text.starts_with('-') || text.contains(['=', ':']) {
-        return Covers::Nothing;
-    }
-    match flag {
-        "e" | "env" | "u" | "user" => Covers::Value,
-        _ if is_secret_word(flag) || is_header_flag(flag) => Covers::Next,
-        _ => Covers::Nothing,
-    }
-}
-
-/// `KEY=VALUE` and `user:password` without what is behind the mark.
-fn covered_value(text: &str) -> String {
-    match text.find(['=', ':']) {
-        Some(at) if is_reference(&text[at + 1..]) => text.to_owned(),
-        Some(at) => format!("{}{MASK}", &text[..=at]),
-        None => text.to_owned(),
-    }
-}
-
-fn one_argument(text: &str) -> String {
-    let is_json = text.trim_start().starts_with(['{', '[']) && text.contains('"');
-    if is_json && is_secret_word(text) {
-        return MASK.to_owned();
-    }
-    let front = text.split(['=', ':']).next().unwrap_or("");
-    let flag = front.trim_start_matches('-');
-    if front.len() < text.len()
-        && !text.contains("://")
-        && (is_secret_word(flag) || (front.starts_with('-') && is_header_flag(flag)))
-    {
-        return covered_value(text);
-    }
-    if text.contains("://") {
-        return masked_urls(text);
-    }
-    if text.contains(';') && text.contains('=') {
-        return text.split(';').map(assignment).collect::<Vec<_>>().join(";");
-    }
-    if text.contains(' ') {
-        return text.split(' ').map(one_argument).collect::<Vec<_>>().join(" ");
-    }
-    if looks_like_a_token(text) { MASK.to_owned() } else { assignment(text) }
-}
-
-fn assignment(text: &str) -> String {
-    match text.split_once('=') {
-        Some((key, value)) if is_secret_word(key) || looks_like_a_token(value) => {
-            covered_value(text)
-        }
-        Some(_) | None => text.to_owned(),
-    }
-}
-
-/// Every URL in a text masked, wherever it begins and ends.
-fn masked_urls(text: &str) -> String {
-    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>' | '|');
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(mark) = rest.find("://") {
-        let start = rest[..mark]
-            .rfind(|c: char| !is_scheme(c))
-            .map_or(0, |at| at + rest[at..].chars().next().map_or(1, char::len_utf8));
-        let end = rest[mark..].find(ends).map_or(rest.len(), |at| mark + at);
-        let (front, found) = (&rest[..start], &rest[start..end]);
-        let key = front.trim_end_matches(['=', ':']);
-        shown.push_str(front);
-        shown.push_str(&if is_secret_word(key) && key.len() < front.len() {
-            MASK.to_owned()
-        } else {
-            url(found)
-        });
-        rest = &rest[end..];
-    }
-    shown.push_str(rest);
-    shown
-}
-
-fn is_header_flag(flag: &str) -> bool {
-    matches!(flag, "H" | "header" | "headers")
+/// A command in one string, with what looks like a secret masked.
+pub fn command(text: &str) -> String {
+    printable(&masking::masked(&[text.to_owned()]).concat())
 }
 
 /// Words that announce a secret, as they occur in flags, variables and headers.
@@ -264,13 +144,21 @@ const SECRET_WORDS: [&str; 12] = [
     "accesskey",
 ];
 
+/// Names that hold such a word and announce no secret.
+const HARMLESS: [&str; 6] =
+    ["maxtokens", "tokenizer", "tokenizers", "oldpwd", "pwd", "stricthostkeychecking"];
+
 /// Does a flag's, variable's or header's name announce a secret?
 pub fn is_secret_word(name: &str) -> bool {
     let plain: String = name
         .chars()
-        .filter(|c| !matches!(c, '-' | '_' | ' '))
+        .filter(|c| c.is_ascii_alphanumeric())
         .map(|c| c.to_ascii_lowercase())
         .collect();
+    let is_negation = name.trim_start_matches('-').starts_with("no-");
+    if HARMLESS.iter().any(|word| plain == *word) || is_negation {
+        return false;
+    }
     SECRET_WORDS.iter().any(|word| plain.contains(word))
         || words(name).iter().any(|word| {
             matches!(word.as_str(), "key" | "pat" | "pwd" | "pass" | "pw" | "auth" | "jwt" | "sig")
@@ -333,24 +221,16 @@ const TOKEN_PREFIXES: [&str; 36] = [
     "whsec_",
 ];
 
-/// Does a bare word have the shape of a token: a known prefix, or long and random?
+/// Does a bare word have the shape of a token: a known prefix with digits behind, or long and random?
+/// A word that reads like a name is none, however it begins: people must see what they run.
 pub fn looks_like_a_token(word: &str) -> bool {
-    let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) && word.len() >= 12;
-    let plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'=' | b'.' | b'%' | b'+')
-    };
-    let long = word.len() >= 32 && word.bytes().all(plain) && {
-        let digits = word.bytes().filter(u8::is_ascii_digit).count();
-        let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
-        digits >= 4 && letters >= 4
-    };
-    known || long
-}
-
-/// A command in one string, with what looks like a secret masked word by word.
-pub fn command(text: &str) -> String {
-    let words: Vec<Template> = text.split_whitespace().map(Template::parse).collect();
-    arguments(&words).join(" ")
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'=' | b'+' | b'%');
+    (known && word.len() >= 12 && digits >= 2)
+        || (word.len() >= 32 && word.bytes().all(plain) && digits >= 4 && letters >= 4)
 }
 
 /// How much of a line is shown around the place that is meant.
@@ -440,77 +320,27 @@ mod tests {
         check_url("https://${HOST}/x?key=${KEY}&t=canary", "https://${HOST}/x?key=${KEY}&t=•••");
         check_url("https://h.example/s/sk-canary1234567/mcp", "https://h.example/s/•••/mcp");
         check_url("https://h.example/x;token=canary/y", "https://h.example/x;•••/y");
-        check_url("https:/u:canary@${X}/", "•••@${X}/");
+        check_url("https:/u:canary@${X}/", "•••");
         check_url("https://h.example/@scope/package", "https://h.example/@scope/package");
         check_url("not a url?canary#canary", "not a url?•••#•••");
         check_url("https://user:canary@${HOST:-canary}/", "https://•••@${HOST:-…}/");
     }
 
-    #[track_caller]
-    fn check_arguments(written: &[&str], expected: &[&str]) {
-        let templates: Vec<_> = written.iter().map(|text| Template::parse(text)).collect();
-        assert_eq!(arguments(&templates), expected);
-    }
-
     #[test]
-    fn arguments_lose_what_looks_like_a_secret_and_keep_the_rest() {
-        let kept = [
-            "-y",
-            "@scope/server@1.2.3",
-            "--port",
-            "8080",
-            "--keyboard",
-            "us",
-            "a=b",
-            "-v",
-            "/x:/y",
-        ];
-        check_arguments(&kept, &kept);
-        check_arguments(&["--api-key", "canary", "x"], &["--api-key", "•••", "x"]);
-        check_arguments(&["--token=canary", "-e", "FOO=canary"], &["--token=•••", "-e", "FOO=•••"]);
-        check_arguments(&["--privateKey", "canary"], &["--privateKey", "•••"]);
-        check_arguments(&["--accessKeyId=canary"], &["--accessKeyId=•••"]);
-        check_arguments(&["--header", "X-Thing: canary"], &["--header", "•••"]);
-        check_arguments(&["--header=X-Thing: canary"], &["--header=•••"]);
-        check_arguments(&["Authorization: Bearer canary"], &["Authorization:•••"]);
-        check_arguments(
-            &["--header", "Authorization:", "Bearer", "canary", "x"],
-            &["--header", "•••", "•••", "•••", "x"],
+    fn a_mask_never_makes_one_host_look_like_another() {
+        check_url(
+            "https://u@evil.example/@api.github.com/mcp",
+            "https://•••@evil.example/@api.github.com/mcp",
         );
-        check_arguments(&["-u", "user:canary"], &["-u", "user:•••"]);
-        check_arguments(&["{\"a\":1,\"token\":\"canary\"}"], &["•••"]);
-        check_arguments(&["Server=h;Password=canary"], &["Server=h;Password=•••"]);
-        check_arguments(&["DB_PASSWORD=canary"], &["DB_PASSWORD=•••"]);
-        check_arguments(&["ghp_canary0000000000"], &["•••"]);
-        check_arguments(&["sk_live_canary00000"], &["•••"]);
-        check_arguments(&["--token", "${TOKEN}"], &["--token", "${TOKEN}"]);
-        check_arguments(&["--secret=${S}", "${S:-canary}"], &["--secret=${S}", "${S:-…}"]);
-    }
-
-    #[test]
-    fn urls_in_arguments_are_found_wherever_they_begin_and_end() {
-        check_arguments(
-            &["postgresql://u:canary@db.amazonaws.com:5432/db"],
-            &["postgresql://•••@db.amazonaws.com:5432/db"],
+        check_url(
+            "https://evil.example${NOPE:-}/@api.github.com/mcp",
+            "https://evil.example${NOPE:-…}/@api.github.com/mcp",
         );
-        check_arguments(&["redis://:canary@news:6379"], &["redis://•••@news:6379"]);
-        check_arguments(&["mysql://u:canary@http-proxy/db"], &["mysql://•••@http-proxy/db"]);
-        check_arguments(&["postgresql://u:p/canary@h/db"], &["postgresql://•••@h/db"]);
-        check_arguments(&["postgresql://u:1/canary@h/db"], &["postgresql://•••@h/db"]);
-        check_arguments(&["postgresql://u:canary#x@h/db"], &["postgresql://•••@h/db"]);
-        check_arguments(&["--url=https://h/?k=canary"], &["--url=https://h/?k=•••"]);
-        check_arguments(
-            &["a https://x:canary@h/ b redis://:canary@i/ c"],
-            &["a https://•••@h/ b redis://•••@i/ c"],
+        check_url("evil://evil.example/@api.github.com", "evil://•••");
+        check_url(
+            "https://mcp-server-abcdef-123456.us-central1.run.app/x",
+            "https://mcp-server-abcdef-123456.us-central1.run.app/x",
         );
-        check_arguments(&["https://h/?u=https://x:canary@i/"], &["https://h/?u=•••"]);
-    }
-
-    #[test]
-    fn a_command_in_one_string_is_masked_word_by_word() {
-        assert_eq!(command("npx  --token canary x"), "npx --token ••• x");
-        assert_eq!(command("TOKEN=canary npx"), "TOKEN=••• npx");
-        assert_eq!(command("curl -u a:canary https://h/"), "curl -u a:••• https://h/");
     }
 
     #[test]
@@ -525,11 +355,14 @@ mod tests {
         ] {
             assert!(!looks_like_a_token(word), "{word}");
         }
-        for word in ["--keyboard", "passenger", "author", "monkey", "tokenless-not"] {
-            let telling = word.starts_with("token");
-            assert_eq!(is_secret_word(word), telling, "{word}");
+        for word in
+            ["--keyboard", "passenger", "author", "monkey", "PWD", "--max-tokens", "no-auth"]
+        {
+            assert!(!is_secret_word(word), "{word}");
         }
-        assert!(is_secret_word("GITHUB_PAT") && is_secret_word("AccountKey"));
+        for word in ["GITHUB_PAT", "AccountKey", "NOTION_TOKEN", "NODE_AUTH_TOKEN", "X-Api-Key"] {
+            assert!(is_secret_word(word), "{word}");
+        }
     }
 
     fn check_excerpt(line: &str, expected: &str) {

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+use crate::shown;
+
 /// Defaults may hold variables in turn, this deep; anything deeper is taken literally.
 const DEEPEST_DEFAULT: usize = 16;
 
@@ -154,7 +156,7 @@ impl Template {
                         (Some(value), _) => text.push(value),
                         (None, Some(default)) => default.expand_into(environment, missing, text),
                         (None, None) => {
-                            missing.insert(name.clone());
+                            missing.insert(named(name, written));
                             text.push(written);
                         }
                     }
@@ -167,8 +169,16 @@ impl Template {
     pub fn shown(&self, literal: impl Fn(&str) -> String) -> String {
         let show = |part: &Part| match part {
             Part::Literal(text) => literal(text),
+            Part::Secret(SecretReference::Command(command)) => {
+                format!("${{cmd:{}}}", shown::command(command))
+            }
             Part::Secret(reference) => reference.to_string(),
-            Part::Variable { name, default: None, .. } => format!("${{{name}}}"),
+            Part::Variable { name, default: None, written } => {
+                match named(name, written).as_str() {
+                    "" => literal(written),
+                    name => format!("${{{name}}}"),
+                }
+            }
             Part::Variable { name, default: Some(_), .. } => format!("${{{name}:-…}}"),
         };
         self.parts.iter().map(show).collect()
@@ -244,6 +254,12 @@ impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Text(…)")
     }
+}
+
+/// What may be said of a missing variable: `$word` in small letters may be the end of a password.
+fn named(name: &str, written: &str) -> String {
+    let is_deliberate = written.starts_with("${") || !name.bytes().any(|b| b.is_ascii_lowercase());
+    if is_deliberate { name.to_owned() } else { String::new() }
 }
 
 fn parse_at(text: &str, depth: usize) -> Template {

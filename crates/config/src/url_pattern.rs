@@ -41,12 +41,16 @@ impl UrlPattern {
             return None;
         }
         let (host, port) = split_port(authority);
+        let climbs = path.split('/').any(|segment| segment == "." || segment == "..");
+        if climbs || !port.is_none_or(is_port) {
+            return None;
+        }
         Some(UrlPattern {
             written: text.to_owned(),
             scheme: scheme.to_ascii_lowercase(),
             host: canonical_host(host),
-            port: port.map(str::to_owned),
-            path: (!path.is_empty()).then(|| readable(path)),
+            port: port.map(|port| port.trim_start_matches('0').to_owned()),
+            path: (!path.is_empty()).then(|| path.to_owned()),
             query,
         })
     }
@@ -75,13 +79,17 @@ impl UrlPattern {
     }
 
     fn path_and_query_match(&self, url: &Url, reading: Reading) -> bool {
-        let path = readable(url.path());
         let path_matches = match (&self.path, reading) {
             (None, Reading::Broad) => true,
-            (None, Reading::Strict) => path == "/",
-            (Some(pattern), Reading::Strict) => wildcard(pattern, &path),
+            (None, Reading::Strict) => url.path() == "/",
+            (Some(pattern), Reading::Strict) => {
+                let lower = url.path().to_ascii_lowercase();
+                let hides = ["%2f", "%5c", "%25", ".."].iter().any(|trick| lower.contains(trick));
+                !hides && wildcard(&decoded(pattern), &decoded(url.path()))
+            }
             (Some(pattern), Reading::Broad) => {
-                wildcard(pattern, &path)
+                let (pattern, path) = (flattened(pattern), flattened(url.path()));
+                wildcard(&pattern, &path)
                     || wildcard(pattern.trim_end_matches('/'), path.trim_end_matches('/'))
             }
         };
@@ -93,6 +101,12 @@ impl UrlPattern {
         };
         path_matches && query_matches
     }
+}
+
+fn is_port(text: &str) -> bool {
+    let is_number = text.parse::<u16>().is_ok_and(|port| port > 0);
+    is_number
+        || (text.contains('*') && text.bytes().all(|byte| byte == b'*' || byte.is_ascii_digit()))
 }
 
 impl fmt::Display for UrlPattern {
@@ -113,17 +127,29 @@ fn canonical_host(host: &str) -> String {
     let lower = host.to_lowercase();
     let lower = lower.strip_suffix('.').unwrap_or(&lower);
     if lower.contains('*') {
-        return lower.to_owned();
+        let label =
+            |label: &str| if label.is_ascii() { label.to_owned() } else { wire_host(label) };
+        return lower.split('.').map(label).collect::<Vec<_>>().join(".");
     }
-    match Url::parse(&format!("http://{lower}/")) {
-        Ok(url) => url.host_str().unwrap_or(lower).to_owned(),
-        Err(_) => lower.to_owned(),
+    wire_host(lower)
+}
+
+fn wire_host(host: &str) -> String {
+    let Ok(url) = Url::parse(&format!("http://{host}/")) else { return host.to_owned() };
+    match url.host() {
+        // An IPv4 address inside an IPv6 one is the same machine.
+        Some(url::Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+            Some(address) => address.to_string(),
+            None => format!("[{address}]"),
+        },
+        Some(url::Host::Ipv4(address)) => address.to_string(),
+        Some(url::Host::Domain(domain)) => domain.to_owned(),
+        None => host.to_owned(),
     }
 }
 
-/// A path with its escapes undone where that changes nothing: letters, digits and what is not ASCII.
-/// Marks that separate stay escaped, so that `%2F` never becomes a folder.
-fn readable(path: &str) -> String {
+/// A path with every escape undone.
+fn decoded(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -131,20 +157,22 @@ fn readable(path: &str) -> String {
             (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high * 16 + low),
             _ => None,
         };
-        match escaped {
-            Some(byte)
-                if byte.is_ascii_alphanumeric() || byte >= 0x80 || b"-._~ ".contains(&byte) =>
-            {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            Some(_) | None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A path as the most careless server might read it: escapes undone, every slash alike, none doubled.
+fn flattened(path: &str) -> String {
+    let mut flat = String::with_capacity(path.len());
+    for c in decoded(&decoded(path)).chars() {
+        let c = if c == '\\' { '/' } else { c };
+        if c != '/' || !flat.ends_with('/') {
+            flat.push(c);
         }
     }
-    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+    flat
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -225,13 +253,23 @@ mod tests {
         check("http://127.1/*", "http://127.0.0.1/mcp", true, true);
         check("http://[0:0:0:0:0:0:0:1]/*", "http://[::1]/mcp", true, true);
         check(" https://evil.example/* ", "https://evil.example/mcp", true, true);
+        check("https://*.bücher.example/*", "https://a.bücher.example/", true, true);
+        check("http://127.0.0.1:*/*", "http://[::ffff:127.0.0.1]:80/x", true, true);
+        check("https://h.example:0443/*", "https://h.example/x", true, true);
     }
 
     #[test]
     fn escapes_in_a_path_hide_nothing() {
         check("https://h.example/mcp", "https://h.example/%6dcp", true, true);
         check("https://h.example/é x/*", "https://h.example/%C3%A9%20x/y", true, true);
-        check("https://h.example/a/b", "https://h.example/a%2Fb", false, false);
+        check("https://h.example/a/b", "https://h.example/a%2Fb", false, true);
+        check("https://h.example/mcp/*", "https://h.example/%6dcp/%ff", true, true);
+        check("https://h.example/@evil/*", "https://h.example/%40evil/mcp", true, true);
+        check("https://h.example/{t}/*", "https://h.example/{t}/mcp", true, true);
+        check("https://h.example/mcp", "https://h.example//mcp", false, true);
+        check("https://h.example/api/*", "https://h.example/api/..%2fadmin", false, true);
+        check("https://h.example/api/*", "https://h.example/api/..%5cadmin", false, true);
+        check("https://h.example/api/*", "https://h.example/api/%252e%252e/admin", false, true);
     }
 
     #[test]
@@ -249,7 +287,16 @@ mod tests {
 
     #[test]
     fn what_has_no_scheme_or_host_is_no_pattern() {
-        for text in ["*127.0.0.1:9/mcp", "h.example/mcp", "https:///x", "://h/", "https://u@h/"] {
+        for text in [
+            "*127.0.0.1:9/mcp",
+            "h.example/mcp",
+            "https:///x",
+            "://h/",
+            "https://u@h/",
+            "https://h:/x",
+            "https://h:x/",
+            "https://h/a/../b",
+        ] {
             assert_eq!(UrlPattern::parse(text), None, "{text}");
         }
     }

@@ -195,16 +195,17 @@ impl Reader<'_> {
         self.take(settings, inputs);
     }
 
-    /// Local settings of folders around the root. Their servers and allow lists are another project's, but
-    /// what the person denied or switched off there stays so: a `.git` in a tree must not undo it.
+    /// Local settings of folders around the root. Their servers are another project's, but what the person
+    /// allowed, denied or switched off there holds: a `.git` in a tree must not undo it.
     fn restrictions_above(&mut self, folder: &Path, root: &Path, inputs: &mut Inputs) {
         for folder in folder.ancestors().filter(|folder| *folder != root) {
-            let source = Source::file(Scope::Local, self.places.local_settings(folder));
-            let Some(path) = source.path() else { continue };
-            if let Ok(Content::Text(text)) = read::text(path, Kinds::RegularOnly) {
-                let settings = Settings::read(&source, &text, Authority::Person);
-                inputs.policy.deny.extend(settings.policy.deny);
-                inputs.disabled.extend(settings.disabled);
+            let path = self.places.local_settings(folder);
+            if path.symlink_metadata().is_ok() {
+                let before = inputs.layers.len();
+                self.settings(Scope::Local, &path, inputs);
+                for layer in &mut inputs.layers[before..] {
+                    layer.definitions.clear();
+                }
             }
         }
     }

@@ -137,12 +137,8 @@ pub fn finish(session: &Session, options: &Options, server: NewServer) -> Result
     let existing = if options.overwrite { Existing::Overwrite } else { Existing::Keep };
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
-    let mut entry = Json::Object(server.entry);
-    let variables = writing::unexpand(session, &mut entry);
-    let Json::Object(entry) = entry else {
-        return Err(Failure::new(Exit::Usage, "an entry is an object"));
-    };
-    let server = NewServer { name: server.name, entry };
+    let mut server = server;
+    let variables = writing::unexpand(session, &mut server.entry);
     let judged = writing::check_entry(session, &configuration, scope, &server)?;
     if existing == Existing::Keep {
         writing::expect_new(session, &configuration, scope, &server.name)?;

@@ -9,6 +9,7 @@ use switchboard::config::shown::printable;
 use switchboard::consent;
 use switchboard::load::Configuration;
 
+use crate::commands::get;
 use crate::describe;
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
@@ -36,7 +37,7 @@ pub fn run(arguments: &Approve, session: &Session) -> Result<Done, Failure> {
         true => waiting(&configuration),
         false => named(&arguments.names, &configuration, session)?,
     };
-    if servers.is_empty() {
+    if servers.is_empty() && !session.wants_json() {
         return Ok(Done::text("No server of this project waits for approval.\n"));
     }
     let mut decisions = Vec::new();
@@ -68,16 +69,17 @@ fn matches(wanted: &str, hash: &str) -> bool {
     wanted.len() >= 8 && digits.starts_with(wanted)
 }
 
+/// Everything that was approved, so that nothing is approved unseen.
 fn said(server: &Server, session: &Session) -> String {
-    let target = server.entry.as_ref().map(describe::target).unwrap_or_default();
     let name = printable(&server.name);
     let place = session.shown_origin(&server.origin);
+    let entry = server.entry.as_ref().map(get::entry_text).unwrap_or_default();
     let trust = match server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
         true => "  It asked for trust, so its tools run without asking you.\n",
         false => "",
     };
     format!(
-        "Approved `{name}` ({place}): {target}\n{trust}  If its definition changes, it waits for you again.\n"
+        "Approved `{name}` ({place}):\n{entry}{trust}  If its definition changes, it waits for you again.\n"
     )
 }
 

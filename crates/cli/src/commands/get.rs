@@ -74,6 +74,13 @@ pub fn as_text(server: &Server, session: &Session) -> String {
     sheet.text
 }
 
+/// What an entry runs or reaches, in full.
+pub fn entry_text(entry: &ServerEntry) -> String {
+    let mut sheet = Sheet { text: String::new() };
+    entry_lines(&mut sheet, entry);
+    sheet.text
+}
+
 fn entry_lines(sheet: &mut Sheet, entry: &ServerEntry) {
     sheet.line("Type", entry.transport.kind().id());
     match &entry.transport {

@@ -6,7 +6,7 @@ use crate::support::{USER, scene, states};
 fn every_switch_that_holds_a_server_down_is_taken_back() {
     let scene = scene();
     scene.write(USER, "{\n  \"disabledMcpServers\": [\"a\", \"b\"], // off\n  \"mcpServers\": {\"a\": {\"command\": \"x\", \"disabled\": true}, \"b\": {\"command\": \"x\"}}\n}\n");
-    insta::assert_snapshot!(scene.swb(&["enable", "a"]).ok(), @"`a` is switched on again in ~/.config/switchboard/settings.json");
+    insta::assert_snapshot!(scene.swb(&["enable", "a"]).ok(), @"`a` is switched on again in ~/.config/switchboard/settings.json: ready to start");
     assert_eq!(states(&scene, &[]), ["a user ready", "b user disabled"]);
     assert_eq!(
         scene.read(USER),

@@ -227,9 +227,15 @@ fn lists_that_cannot_be_made_out_are_not_lists_that_are_not_there() {
             "{place} {text}"
         );
     }
-    let scene = scene();
-    scene.write(USER, r#"{"mcpServers": {"u": "#);
-    assert_eq!(states(&scene, &["--mcp-config", denied]), ["d dynamic ready"]);
+    for harmless in [
+        r#"{"mcpServers": {"u": "#,
+        r#"{"allowManagedMcpServersOnly": "yes"}"#,
+        r#"{"disabledMcpServers": null, "deniedMcpServers": null}"#,
+    ] {
+        let scene = scene();
+        scene.write(USER, harmless);
+        assert_eq!(states(&scene, &["--mcp-config", denied]), ["d dynamic ready"], "{harmless}");
+    }
 }
 
 #[test]
@@ -253,6 +259,13 @@ fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
     assert_eq!(
         (&json["servers"][0]["state"], &json["servers"][1]["state"]),
         (&"disabled".into(), &"refused".into())
+    );
+    std::fs::write(&local, "{\"deniedMcpServers\": [").expect("it can be written");
+    let ran = scene.swb_in(&deep, &["list"]);
+    assert!(
+        ran.ok().contains("refused by policy") && ran.stderr.contains("not valid JSON"),
+        "{}",
+        ran.shown()
     );
 }
 

@@ -39,6 +39,10 @@ fn configurations() -> Vec<String> {
         r#"{"mcpServers": {"s": {"command": ["npx", "--token", "CANARY"]}}}"#,
         r#"{"mcpServers": {"s": {"command": "TOKEN=CANARY npx --token CANARY", "args": ["postgresql://u:CANARY@db.amazonaws.com/x", "redis://:CANARY@news:6379", "-u", "a:CANARY"]}}}"#,
         r#"[{"env": "CANARY"}]"#,
+        r#"{"mcpServers": {"s": {"type": "http", "url": "https://h/", "headers": {"Authorization: Bearer CANARY": ""}}}}"#,
+        r#"{"mcpServers": {"s": {"command": "x", "env": {"TOKEN=CANARY": ""}}}}"#,
+        r#"{"mcpServers": {"s": {"command": "x", "env": {"A": "Tr0ub4dor$CANARY"}}}}"#,
+        r#"{"mcpServers": {"s": {"command": "sh", "args": ["-c", "T_TOKEN=CANARY x https://h/ -H 'X: CANARY'", "--env=A=CANARY", "{\"token\":\"CANARY\"}"]}}}"#,
         r#"{"mcpServers": {"s": {"command": "run" /* "K": "CANARY" */ CANARY}}}"#,
         "{\"mcpServers\": {\"s\": {\"command\": \"run\", // \"CANARY\"\n \"env\": {\"K\" \"CANARY\"}}}}",
     ];

@@ -87,8 +87,8 @@ legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
         check(
             Reach::Project,
             r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "args": ["${input:key} ${TOKEN}"], "disabled": true}}}"#,
-            r#"a (Project) {"type":"stdio","command":"/w/app/x","args":["${KEY} $${TOKEN}"],"disabled":true}
-  `command`: ${workspaceFolder} became /w/app
+            r#"a (Project) {"type":"stdio","command":"${PWD:-.}/x","args":["${KEY} $${TOKEN}"],"disabled":true}
+  `command`: ${workspaceFolder} became ${PWD:-.}
   the input `key` became the variable `KEY`: set it
   `args[0]`: a reference has no counterpart and is plain text now
 "#,

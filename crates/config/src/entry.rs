@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use crate::name::ServerName;
@@ -379,10 +379,13 @@ impl fmt::Display for Fingerprint {
 
 /// Lower-case hexadecimal SHA-256.
 pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digest = Sha256::digest(bytes);
-    let mut text = String::with_capacity(digest.len() * 2);
-    for byte in digest {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));
         text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
@@ -400,61 +403,85 @@ impl ServerSpec {
     /// The hash that approvals and live reloads go by: everything that is written, and what it comes to.
     /// Keys without effect count: they may mean something tomorrow.
     pub fn fingerprint(&self) -> Fingerprint {
-        let canonical = json!({
-            "transport": transport_json(&self.transport),
-            "written": self.common.written,
-        });
-        Fingerprint(format!("sha256:{}", sha256(canonical.to_string().as_bytes())))
+        let mut canon = Canon(Sha256::new());
+        canon.text(&self.common.written.to_string());
+        canon.transport(&self.transport);
+        Fingerprint(format!("sha256:{}", hexadecimal(&canon.0.finalize())))
     }
 }
 
-fn transport_json(transport: &Transport<Text>) -> Json {
-    let kind = transport.kind().id();
-    match transport {
-        Transport::Stdio(it) => json!([
-            kind,
-            text_json(&it.command),
-            it.args.iter().map(text_json).collect::<Vec<_>>(),
-            pairs_json(&it.env),
-            it.cwd.as_ref().map(text_json),
-        ]),
-        Transport::Sse(it)
-        | Transport::Http(it)
-        | Transport::Ws(it)
-        | Transport::ConnectorProxy(it) => json!([
-            kind,
-            text_json(&it.url),
-            pairs_json(&it.headers),
-            it.headers_helper,
-            it.oauth.as_ref().map(oauth_json),
-        ]),
-        Transport::SseIde(it) | Transport::WsIde(it) => {
-            json!([kind, text_json(&it.url), it.ide_name, it.auth_token.as_ref().map(text_json)])
+/// Feeds a hash in such a way that two different servers never feed it alike: every text behind its length.
+struct Canon(Sha256);
+
+impl Canon {
+    fn text(&mut self, text: &str) {
+        self.0.update(text.len().to_le_bytes());
+        self.0.update(text.as_bytes());
+    }
+
+    fn count(&mut self, count: usize) {
+        self.0.update(count.to_le_bytes());
+    }
+
+    /// A reference and a text that only looks like one must not hash alike.
+    fn expanded(&mut self, text: &Text) {
+        self.count(text.pieces().len());
+        for piece in text.pieces() {
+            match piece {
+                Piece::Plain(text) => {
+                    self.text("plain");
+                    self.text(text);
+                }
+                Piece::Secret(reference) => {
+                    self.text("secret");
+                    self.text(&reference.to_string());
+                }
+            }
         }
-        Transport::Sdk { name } => json!([kind, name]),
     }
-}
 
-fn oauth_json(oauth: &OAuth<Text>) -> Json {
-    json!([
-        oauth.client_id.as_ref().map(text_json),
-        oauth.client_secret.as_ref().map(text_json),
-        oauth.callback_port,
-        oauth.auth_server_metadata_url.as_ref().map(text_json),
-        oauth.scopes,
-        oauth.xaa,
-    ])
-}
+    fn maybe(&mut self, text: Option<&Text>) {
+        self.count(usize::from(text.is_some()));
+        if let Some(text) = text {
+            self.expanded(text);
+        }
+    }
 
-fn pairs_json(pairs: &[(String, Text)]) -> Json {
-    pairs.iter().map(|(key, value)| json!([key, text_json(value)])).collect()
-}
+    fn pairs(&mut self, pairs: &[(String, Text)]) {
+        self.count(pairs.len());
+        for (key, value) in pairs {
+            self.text(key);
+            self.expanded(value);
+        }
+    }
 
-/// A reference and a text that only looks like one must not hash alike, hence the pairs.
-fn text_json(text: &Text) -> Json {
-    let piece = |piece: &Piece| match piece {
-        Piece::Plain(text) => json!(["plain", text]),
-        Piece::Secret(reference) => json!(["secret", reference.to_string()]),
-    };
-    text.pieces().iter().map(piece).collect()
+    /// What variables are put into; the rest is covered by what is written.
+    fn transport(&mut self, transport: &Transport<Text>) {
+        self.text(transport.kind().id());
+        match transport {
+            Transport::Stdio(it) => {
+                self.expanded(&it.command);
+                self.count(it.args.len());
+                it.args.iter().for_each(|text| self.expanded(text));
+                self.pairs(&it.env);
+                self.maybe(it.cwd.as_ref());
+            }
+            Transport::Sse(it)
+            | Transport::Http(it)
+            | Transport::Ws(it)
+            | Transport::ConnectorProxy(it) => {
+                self.expanded(&it.url);
+                self.pairs(&it.headers);
+                let oauth = it.oauth.as_ref();
+                self.maybe(oauth.and_then(|oauth| oauth.client_id.as_ref()));
+                self.maybe(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
+                self.maybe(oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()));
+            }
+            Transport::SseIde(it) | Transport::WsIde(it) => {
+                self.expanded(&it.url);
+                self.maybe(it.auth_token.as_ref());
+            }
+            Transport::Sdk { name } => self.text(name),
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod measure;
 mod scene;
 mod subject;
 mod table;
+mod wire;
 mod workplace;
 
 use std::env;
@@ -25,6 +26,7 @@ Usage: cargo xtask bench <WHAT>
 What:
   list           `swb list` against its budgets, and next to other programs' lists;
                  SWB_BIN names a program to measure instead of building one
+  wire           what one call costs through our own peer, inside one process
   install-peers  install the other programs into bench/.peers, with npm
   help           this text";
 
@@ -46,6 +48,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
     };
     match what.as_ref() {
         "list" => list::run(&Workplace::from_environment()?),
+        "wire" => wire::run(&Workplace::from_environment()?),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),
         measure::WORD => measure::run_here(rest),
         "help" | "--help" | "-h" => {

@@ -1,0 +1,179 @@
+//! What one call costs through our own peer, inside one process: no program on the other side to hide behind.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use switchboard_wire::lines::{LARGEST_MESSAGE, LineLink};
+use switchboard_wire::memory;
+use switchboard_wire::message::Payload;
+use switchboard_wire::peer::{Connection, Event, Peer};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::facts;
+use crate::failure::Failure;
+use crate::table;
+use crate::workplace::Workplace;
+
+const REPETITIONS: usize = 7;
+const CALLS: u32 = 50_000;
+const IN_FLIGHT: u32 = 64;
+const BUDGET: Duration = Duration::from_nanos(1500);
+
+/// Measures, prints and writes the report.
+pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::file(&workplace.report("wire.md"), error))?;
+    let mut floor = Vec::new();
+    let mut in_memory = Vec::new();
+    let mut over_bytes = Vec::new();
+    for _ in 0..REPETITIONS {
+        floor.push(channels(&runtime));
+        in_memory.push(peers(&runtime, || {
+            let (one, other) = memory::pair();
+            (Peer::start(one), Peer::start(other))
+        }));
+        over_bytes.push(peers(&runtime, || {
+            let (one, other) = tokio::io::duplex(64 * 1024);
+            (over(one), over(other))
+        }));
+    }
+    let text = report(&median(floor), &median(in_memory), &median(over_bytes));
+    println!("{text}");
+    let path = workplace.report("wire.md");
+    fs::write(&path, text).map_err(|error| Failure::file(&path, error))
+}
+
+/// What one repetition took a call: one after the other, and with many in flight.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    alone: Duration,
+    in_flight: Duration,
+}
+
+fn over(stream: tokio::io::DuplexStream) -> Connection {
+    let (reader, writer) = tokio::io::split(stream);
+    Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
+}
+
+fn params() -> Payload {
+    let text = format!("{{\"name\":\"echo\",\"arguments\":{{\"x\":\"{}\"}}}}", "x".repeat(60));
+    Payload::from_json(Bytes::from(text))
+}
+
+/// Two peers, one of which answers with what it was asked.
+fn peers(runtime: &Runtime, connect: impl Fn() -> (Connection, Connection)) -> Cost {
+    runtime.block_on(async {
+        let (one, other) = connect();
+        let listener = tokio::spawn(echo(other.events));
+        let peer = one.peer;
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            let answer = peer.call("tools/call").params(params()).await;
+            answer.expect("the other peer answers everything");
+        }
+        let alone = start.elapsed() / CALLS;
+        let start = Instant::now();
+        let callers = (0..IN_FLIGHT).map(|_| {
+            let peer = peer.clone();
+            tokio::spawn(async move {
+                for _ in 0..CALLS / IN_FLIGHT {
+                    let answer = peer.call("tools/call").params(params()).await;
+                    answer.expect("the other peer answers everything");
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("a caller does not panic");
+        }
+        let in_flight = start.elapsed() / (CALLS / IN_FLIGHT * IN_FLIGHT);
+        drop((peer, other.peer));
+        listener.await.expect("the listener ends with its connection");
+        Cost { alone, in_flight }
+    })
+}
+
+async fn echo(mut events: mpsc::Receiver<Event>) {
+    while let Some(Event::Request(request)) = events.recv().await {
+        let answer = request.params.clone().unwrap_or_else(params);
+        request.answer(answer).await;
+    }
+}
+
+type Question = (Payload, oneshot::Sender<Payload>);
+
+/// Asks over a bare channel and waits for the answer.
+async fn answered(ask: &mpsc::Sender<Question>) {
+    let (answer, answered) = oneshot::channel();
+    ask.send((params(), answer)).await.expect("the listener listens");
+    answered.await.expect("the listener answers");
+}
+
+/// The floor: a question and an answer over bare channels, with nothing in between.
+fn channels(runtime: &Runtime) -> Cost {
+    runtime.block_on(async {
+        let (ask, mut asked) = mpsc::channel::<Question>(256);
+        let listener = tokio::spawn(async move {
+            while let Some((question, answer)) = asked.recv().await {
+                let _caller_left = answer.send(question);
+            }
+        });
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            answered(&ask).await;
+        }
+        let alone = start.elapsed() / CALLS;
+        let start = Instant::now();
+        let callers = (0..IN_FLIGHT).map(|_| {
+            let ask = ask.clone();
+            tokio::spawn(async move {
+                for _ in 0..CALLS / IN_FLIGHT {
+                    answered(&ask).await;
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("a caller does not panic");
+        }
+        let in_flight = start.elapsed() / (CALLS / IN_FLIGHT * IN_FLIGHT);
+        drop(ask);
+        listener.await.expect("the listener ends with its channel");
+        Cost { alone, in_flight }
+    })
+}
+
+fn median(mut costs: Vec<Cost>) -> Cost {
+    let mut middle = |part: fn(&Cost) -> Duration| {
+        costs.sort_by_key(part);
+        part(&costs[costs.len() / 2])
+    };
+    Cost { alone: middle(|cost| cost.alone), in_flight: middle(|cost| cost.in_flight) }
+}
+
+fn report(floor: &Cost, in_memory: &Cost, over_bytes: &Cost) -> String {
+    let row = |name: &str, cost: &Cost| {
+        vec![
+            name.to_owned(),
+            format!("{:.2}", cost.alone.as_secs_f64() * 1e6),
+            format!("{:.0}", 1.0 / cost.in_flight.as_secs_f64()),
+            format!("{:.1}", cost.alone.as_secs_f64() / floor.alone.as_secs_f64()),
+        ]
+    };
+    let rows = [
+        row("floor: two bare channels", floor),
+        row("two peers, messages handed over", in_memory),
+        row("two peers, messages as bytes", over_bytes),
+    ];
+    let header = ["", "µs a call", "calls/s, 64 in flight", "× floor"];
+    let verdict = if in_memory.alone <= BUDGET { "met" } else { "missed" };
+    format!(
+        "# A call inside one process\n\n\
+         Written by `cargo xtask bench wire`. {}\n\
+         Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls with 100 bytes of parameters, on one thread; the\n\
+         other peer answers with what it was asked.\n\n{}\n\
+         Budget: a call in one process, payload raw, in at most 1.5 µs: {verdict}.\n",
+        facts::line(),
+        table::markdown(&header, &[], &rows),
+    )
+}

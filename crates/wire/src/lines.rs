@@ -1,0 +1,294 @@
+//! Messages over byte streams, one a line: what stdio servers speak.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::link::{Arrival, Link, LinkEnd};
+use crate::message::{self, Malformed, Message, Messages};
+
+/// The largest message we take, unless told otherwise.
+pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
+
+const READ_SIZE: usize = 16 * 1024;
+
+/// A link over a reader and a writer.
+#[derive(Debug)]
+pub struct LineLink<R, W> {
+    reader: R,
+    writer: W,
+    inbox: Inbox,
+    outbox: Outbox,
+}
+
+impl<R, W> LineLink<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    /// A link that takes messages up to `limit` bytes.
+    pub fn new(reader: R, writer: W, limit: usize) -> LineLink<R, W> {
+        LineLink { reader, writer, inbox: Inbox::new(limit), outbox: Outbox::default() }
+    }
+}
+
+impl<R, W> Link for LineLink<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    fn push(&mut self, message: Message) {
+        message.write_to(&mut self.outbox.bytes);
+        self.outbox.bytes.push(b'\n');
+    }
+
+    fn queued(&self) -> usize {
+        self.outbox.remaining()
+    }
+
+    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+        loop {
+            if let Some(arrival) = self.inbox.take() {
+                return arrival;
+            }
+            // The buffer grows under `read_buf` only, so what was read survives when this call is dropped.
+            self.inbox.buffer.reserve(READ_SIZE);
+            tokio::select! {
+                biased;
+                written = self.outbox.write_some(&mut self.writer), if self.outbox.remaining() > 0 => {
+                    written.map_err(|error| LinkEnd::Failed(error.kind()))?;
+                }
+                read = self.reader.read_buf(&mut self.inbox.buffer) => match read {
+                    Ok(0) => return Err(self.inbox.end()),
+                    Ok(_) => {}
+                    Err(error) => return Err(LinkEnd::Failed(error.kind())),
+                },
+            }
+        }
+    }
+}
+
+/// Bytes on their way out, many messages at a time.
+#[derive(Debug, Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Outbox {
+    /// A queue that emptied once keeps this much room at most.
+    const KEEP: usize = 256 * 1024;
+
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.written
+    }
+
+    async fn write_some(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+        let count = writer.write(&self.bytes[self.written..]).await?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.written += count;
+        if self.remaining() == 0 {
+            self.bytes.clear();
+            self.bytes.shrink_to(Outbox::KEEP);
+            self.written = 0;
+            writer.flush().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes on their way in, cut into lines.
+#[derive(Debug)]
+struct Inbox {
+    buffer: BytesMut,
+    /// How far the buffer has been searched for a line's end.
+    searched: usize,
+    /// Parts of a batch that were not handed out yet.
+    waiting: VecDeque<Result<Message, Malformed>>,
+    limit: usize,
+}
+
+impl Inbox {
+    fn new(limit: usize) -> Inbox {
+        Inbox { buffer: BytesMut::new(), searched: 0, waiting: VecDeque::new(), limit }
+    }
+
+    /// The next message of what was read so far.
+    fn take(&mut self) -> Option<Result<Arrival, LinkEnd>> {
+        loop {
+            if let Some(part) = self.waiting.pop_front() {
+                return Some(Ok(arrival(part)));
+            }
+            let line = match self.line()? {
+                Ok(line) => line,
+                Err(end) => return Some(Err(end)),
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match message::parse(&line) {
+                Ok(Messages::One(message)) => return Some(Ok(Arrival::Message(message))),
+                Ok(Messages::Batch(parts)) => self.waiting.extend(parts),
+                Err(malformed) => return Some(Ok(Arrival::Garbage(malformed))),
+            }
+        }
+    }
+
+    fn line(&mut self) -> Option<Result<Bytes, LinkEnd>> {
+        let too_large = LinkEnd::TooLarge { limit: self.limit };
+        match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            Some(found) => {
+                let end = self.searched + found;
+                self.searched = 0;
+                if end > self.limit {
+                    return Some(Err(too_large));
+                }
+                let line = self.buffer.split_to(end).freeze();
+                self.buffer.advance(1);
+                Some(Ok(line))
+            }
+            None => {
+                self.searched = self.buffer.len();
+                (self.searched > self.limit).then_some(Err(too_large))
+            }
+        }
+    }
+
+    fn end(&self) -> LinkEnd {
+        match self.buffer.trim_ascii().is_empty() {
+            true => LinkEnd::Closed,
+            false => LinkEnd::Truncated,
+        }
+    }
+}
+
+fn arrival(part: Result<Message, Malformed>) -> Arrival {
+    match part {
+        Ok(message) => Arrival::Message(message),
+        Err(malformed) => Arrival::Garbage(malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+
+    type TestLink = LineLink<DuplexStream, tokio::io::Sink>;
+
+    /// A link that reads what is written to the other half.
+    fn link(limit: usize) -> (TestLink, DuplexStream) {
+        let (reader, writer) = tokio::io::duplex(1 << 20);
+        (LineLink::new(reader, tokio::io::sink(), limit), writer)
+    }
+
+    /// Everything that arrives until the link ends.
+    async fn arrivals(chunks: &[&[u8]], limit: usize) -> (Vec<String>, LinkEnd) {
+        let (mut link, mut writer) = link(limit);
+        for chunk in chunks {
+            writer.write_all(chunk).await.expect("there is room");
+        }
+        drop(writer);
+        let mut seen = Vec::new();
+        loop {
+            match link.next().await {
+                Ok(Arrival::Message(Message::Notification { method, .. })) => {
+                    seen.push(method.into_owned())
+                }
+                Ok(Arrival::Message(_)) => seen.push("message".to_owned()),
+                Ok(Arrival::Garbage(malformed)) => seen.push(malformed.to_string()),
+                Err(end) => return (seen, end),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_wherever_the_bytes_were_cut() {
+        let chunks: [&[u8]; 4] = [
+            b"{\"method\":",
+            b"\"a\"}\n{\"method\":\"b\"}\r\n\n  \n",
+            b"{\"meth",
+            b"od\":\"c\"}\n",
+        ];
+        assert_eq!(
+            arrivals(&chunks, 100).await,
+            (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], LinkEnd::Closed)
+        );
+    }
+
+    #[tokio::test]
+    async fn garbage_is_passed_over_and_half_a_line_at_the_end_is_noticed() {
+        let (seen, end) = arrivals(
+            &[b"Server running\n[{\"method\":\"a\"}, 7]\n{\"method\":\"b\"}\n{\"half"],
+            100,
+        )
+        .await;
+        assert_eq!(seen, ["it is not a JSON object", "a", "it is not a JSON object", "b"]);
+        assert_eq!(end, LinkEnd::Truncated);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_stops_at_the_limit() {
+        let flood = vec![b'x'; 4096];
+        assert_eq!(
+            arrivals(&[&flood], 1000).await,
+            (Vec::new(), LinkEnd::TooLarge { limit: 1000 })
+        );
+        let mut long = vec![b' '; 2000];
+        long.push(b'\n');
+        assert_eq!(arrivals(&[&long], 1000).await.1, LinkEnd::TooLarge { limit: 1000 });
+    }
+
+    #[tokio::test]
+    async fn a_dropped_wait_loses_nothing() {
+        let (mut link, mut writer) = link(1000);
+        writer.write_all(b"{\"method\":\"a\"").await.expect("there is room");
+        for _ in 0..3 {
+            let waited =
+                tokio::time::timeout(std::time::Duration::from_millis(1), link.next()).await;
+            assert!(waited.is_err());
+        }
+        writer.write_all(b"}\n").await.expect("there is room");
+        let expected = Message::Notification { method: "a".into(), params: None };
+        assert_eq!(link.next().await, Ok(Arrival::Message(expected)));
+    }
+
+    #[tokio::test]
+    async fn what_is_pushed_is_written_line_by_line() {
+        let (reader, _open) = tokio::io::duplex(64);
+        let (mut written, writer) = tokio::io::duplex(1 << 16);
+        let mut link = LineLink::new(reader, writer, 1000);
+        for method in ["a", "b"] {
+            link.push(Message::Notification { method: method.into(), params: None });
+        }
+        assert!(link.queued() > 0);
+        let waited = tokio::time::timeout(std::time::Duration::from_millis(20), link.next()).await;
+        assert!(waited.is_err() && link.queued() == 0);
+        let mut text = vec![0; 200];
+        let count = written.read(&mut text).await.expect("it was written");
+        assert_eq!(
+            String::from_utf8_lossy(&text[..count]),
+            "{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However the bytes are cut, the same messages arrive; and no bytes make it panic.
+        #[test]
+        fn cuts_change_nothing(bytes in "[{}\\[\\]\":a-c\n ]{0,200}", cut in any::<prop::sample::Index>()) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let bytes = bytes.as_bytes();
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            let whole = runtime.block_on(arrivals(&[bytes], 1000));
+            let parts = runtime.block_on(arrivals(&[front, back], 1000));
+            prop_assert_eq!(whole, parts);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The seam between a peer and what carries its messages. Nothing above knows which transport it has.
+
+use std::future::Future;
+
+use thiserror::Error;
+
+use crate::message::{Malformed, Message};
+
+/// One end of a way to send and receive messages.
+///
+/// A link belongs to the peer's own task, so it needs no locks. Dropping it closes it.
+pub trait Link: Send + 'static {
+    /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
+    fn push(&mut self, message: Message);
+
+    /// How many bytes wait in the queue. Above some bound the peer takes no more from its callers.
+    fn queued(&self) -> usize;
+
+    /// Moves the queue along and comes back with what arrives next.
+    ///
+    /// May be dropped and called again at any time without losing anything.
+    fn next(&mut self) -> impl Future<Output = Result<Arrival, LinkEnd>> + Send;
+}
+
+/// What arrives over a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrival {
+    /// A message.
+    Message(Message),
+    /// Something that is none, and is passed over: servers print to the wrong stream.
+    Garbage(Malformed),
+}
+
+/// Why a link ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LinkEnd {
+    /// The other side closed it.
+    #[error("the other side closed the connection")]
+    Closed,
+    /// The other side stopped in the middle of a message.
+    #[error("the other side stopped in the middle of a message")]
+    Truncated,
+    /// A message was larger than we take.
+    #[error("a message was larger than {limit} bytes")]
+    TooLarge {
+        /// The most we take.
+        limit: usize,
+    },
+    /// Reading or writing failed.
+    #[error("the connection failed: {0}")]
+    Failed(std::io::ErrorKind),
+}

@@ -1,0 +1,102 @@
+//! Two links in one process. Messages are handed over as they are: nothing is written as bytes.
+
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc;
+
+use crate::link::{Arrival, Link, LinkEnd};
+use crate::message::Message;
+
+/// How many messages may be between the two ends before a pusher's own queue begins to grow.
+const BETWEEN: usize = 64;
+/// What a message counts in [`Link::queued`], where nothing is measured in bytes.
+const SIZE: usize = 1024;
+
+/// One end of a pair. Dropping it closes both.
+#[derive(Debug)]
+pub struct MemoryLink {
+    outgoing: mpsc::Sender<Message>,
+    incoming: mpsc::Receiver<Message>,
+    /// What did not fit between the ends. The peer stops pushing while too much of it waits.
+    waiting: VecDeque<Message>,
+}
+
+/// Makes a linked pair. A message that one end pushes arrives at the other, later and in order, however
+/// deep the two answer one another.
+pub fn pair() -> (MemoryLink, MemoryLink) {
+    let (one, from_one) = mpsc::channel(BETWEEN);
+    let (other, from_other) = mpsc::channel(BETWEEN);
+    let end = |outgoing, incoming| MemoryLink { outgoing, incoming, waiting: VecDeque::new() };
+    (end(one, from_other), end(other, from_one))
+}
+
+impl Link for MemoryLink {
+    fn push(&mut self, message: Message) {
+        if !self.waiting.is_empty() {
+            self.waiting.push_back(message);
+        } else if let Err(mpsc::error::TrySendError::Full(message)) =
+            self.outgoing.try_send(message)
+        {
+            self.waiting.push_back(message);
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.waiting.len() * SIZE
+    }
+
+    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+        loop {
+            tokio::select! {
+                message = self.incoming.recv() => {
+                    return message.map(Arrival::Message).ok_or(LinkEnd::Closed);
+                }
+                room = self.outgoing.reserve(), if !self.waiting.is_empty() => match room {
+                    Ok(room) => {
+                        if let Some(message) = self.waiting.pop_front() {
+                            room.send(message);
+                        }
+                    }
+                    Err(_) => return Err(LinkEnd::Closed),
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(number: usize) -> Message {
+        Message::Notification { method: number.to_string().into(), params: None }
+    }
+
+    #[tokio::test]
+    async fn messages_arrive_in_order_even_past_what_fits_between() {
+        let (mut one, mut other) = pair();
+        for number in 0..BETWEEN * 3 {
+            one.push(message(number));
+        }
+        assert_eq!(one.queued(), BETWEEN * 2 * SIZE);
+        for number in 0..BETWEEN * 3 {
+            let arrived = tokio::select! {
+                arrived = other.next() => arrived,
+                end = one.next() => panic!("nothing comes back: {end:?}"),
+            };
+            assert_eq!(arrived, Ok(Arrival::Message(message(number))));
+        }
+        assert_eq!(one.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn closing_one_end_closes_both_after_what_was_sent() {
+        let (mut one, mut other) = pair();
+        one.push(message(1));
+        drop(one);
+        assert_eq!(other.next().await, Ok(Arrival::Message(message(1))));
+        assert_eq!(other.next().await, Err(LinkEnd::Closed));
+        other.push(message(2));
+        assert_eq!(other.next().await, Err(LinkEnd::Closed));
+    }
+}

@@ -1,0 +1,455 @@
+//! JSON-RPC messages: the envelope is read, the payload stays the bytes that came.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// A piece of JSON, as bytes. Cloning shares them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload(Bytes);
+
+impl Payload {
+    /// Takes bytes that are known to be JSON, such as those of another payload.
+    pub fn from_json(bytes: Bytes) -> Payload {
+        Payload(bytes)
+    }
+
+    /// Writes a value as JSON.
+    pub fn of(value: &impl serde::Serialize) -> Result<Payload, serde_json::Error> {
+        Ok(Payload(Bytes::from(serde_json::to_vec(value)?)))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Reads it as whatever the caller expects it to be.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+}
+
+/// Prints its size only: payloads are large, and may hold secrets.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.0.len())
+    }
+}
+
+/// What an answer belongs to. Ours are numbers; the other side may choose anything that JSON-RPC lets it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// A whole number that fits.
+    Number(u64),
+    /// Anything else, as the JSON that was sent: text in quotes, a negative number.
+    Other(Bytes),
+}
+
+/// The error that the other side answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the other side answered with error {code}: {message}")]
+pub struct RemoteError {
+    /// JSON-RPC's code.
+    pub code: i64,
+    /// Its words.
+    pub message: String,
+    /// More, where it sent more.
+    pub data: Option<Payload>,
+}
+
+/// One message in either direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A question that wants an answer.
+    Request {
+        /// What the answer will carry.
+        id: Id,
+        /// The method.
+        method: Cow<'static, str>,
+        /// Its parameters.
+        params: Option<Payload>,
+    },
+    /// Something that is only said.
+    Notification {
+        /// The method.
+        method: Cow<'static, str>,
+        /// Its parameters.
+        params: Option<Payload>,
+    },
+    /// An answer.
+    Answer {
+        /// The question's; absent where the other side could not read the question.
+        id: Option<Id>,
+        /// A result or an error.
+        outcome: Result<Payload, RemoteError>,
+    },
+}
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// Not JSON, or not an object.
+    #[error("it is not a JSON object")]
+    NotJson,
+    /// Neither a method nor a result nor an error in it.
+    #[error("it is JSON, but no JSON-RPC message")]
+    NotAMessage,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ErrorObject<'a> {
+    #[serde(default)]
+    code: i64,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+/// Reads one message, or all of a batch.
+pub fn parse(bytes: &Bytes) -> Result<Messages, Malformed> {
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        let batch: Vec<&RawValue> =
+            serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
+        let one = |raw: &&RawValue| parse_one(&bytes.slice_ref(raw.get().as_bytes()));
+        return Ok(Messages::Batch(batch.iter().map(one).collect()));
+    }
+    parse_one(bytes).map(Messages::One)
+}
+
+/// What a line held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Messages {
+    /// A message.
+    One(Message),
+    /// A batch, as protocol version 2025-03-26 lets servers send it; each part good or bad by itself.
+    Batch(Vec<Result<Message, Malformed>>),
+}
+
+fn parse_one(bytes: &Bytes) -> Result<Message, Malformed> {
+    let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
+    let payload = |raw: &RawValue| Payload(bytes.slice_ref(raw.get().as_bytes()));
+    let id = envelope.id.map(|raw| parse_id(bytes, raw));
+    if let Some(method) = envelope.method {
+        let method = Cow::Owned(method.into_owned());
+        let params = envelope.params.map(payload);
+        return Ok(match id {
+            Some(id) => Message::Request { id, method, params },
+            None => Message::Notification { method, params },
+        });
+    }
+    match (envelope.result, envelope.error) {
+        (_, Some(error)) => Ok(Message::Answer { id, outcome: Err(parse_error(bytes, error)) }),
+        (Some(result), None) => Ok(Message::Answer { id, outcome: Ok(payload(result)) }),
+        // `"result": null` reads as absent; with an id it can only have been an answer.
+        (None, None) if id.is_some() => {
+            Ok(Message::Answer { id, outcome: Ok(Payload(Bytes::from_static(b"null"))) })
+        }
+        (None, None) => Err(Malformed::NotAMessage),
+    }
+}
+
+fn parse_id(bytes: &Bytes, raw: &RawValue) -> Id {
+    match raw.get().parse() {
+        Ok(number) => Id::Number(number),
+        Err(_) => Id::Other(bytes.slice_ref(raw.get().as_bytes())),
+    }
+}
+
+/// Even an error that makes no sense is an error, and its text is kept.
+fn parse_error(bytes: &Bytes, raw: &RawValue) -> RemoteError {
+    match serde_json::from_str::<ErrorObject<'_>>(raw.get()) {
+        Ok(error) => RemoteError {
+            code: error.code,
+            message: error.message.into_owned(),
+            data: error.data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
+        },
+        Err(_) => RemoteError {
+            code: 0,
+            message: "an error of no known shape".to_owned(),
+            data: Some(Payload(bytes.slice_ref(raw.get().as_bytes()))),
+        },
+    }
+}
+
+impl Message {
+    /// Writes the message to the end of a buffer, without a line ending.
+    pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        match self {
+            Message::Request { id, method, params } => {
+                write_id(buffer, Some(id));
+                write_call(buffer, method, params.as_ref());
+            }
+            Message::Notification { method, params } => write_call(buffer, method, params.as_ref()),
+            Message::Answer { id, outcome: Ok(result) } => {
+                write_id(buffer, id.as_ref());
+                buffer.extend_from_slice(b",\"result\":");
+                write_payload(buffer, result);
+            }
+            Message::Answer { id, outcome: Err(error) } => {
+                write_id(buffer, id.as_ref());
+                buffer.extend_from_slice(b",\"error\":{\"code\":");
+                buffer.extend_from_slice(error.code.to_string().as_bytes());
+                buffer.extend_from_slice(b",\"message\":");
+                write_text(buffer, &error.message);
+                if let Some(data) = &error.data {
+                    buffer.extend_from_slice(b",\"data\":");
+                    write_payload(buffer, data);
+                }
+                buffer.push(b'}');
+            }
+        }
+        buffer.push(b'}');
+    }
+}
+
+fn write_id(buffer: &mut Vec<u8>, id: Option<&Id>) {
+    buffer.extend_from_slice(b",\"id\":");
+    match id {
+        Some(Id::Number(number)) => write_number(buffer, *number),
+        Some(Id::Other(raw)) => buffer.extend_from_slice(raw),
+        None => buffer.extend_from_slice(b"null"),
+    }
+}
+
+fn write_number(buffer: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    buffer.extend_from_slice(&digits[start..]);
+}
+
+fn write_call(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
+    buffer.extend_from_slice(b",\"method\":");
+    write_text(buffer, method);
+    if let Some(params) = params {
+        buffer.extend_from_slice(b",\"params\":");
+        write_payload(buffer, params);
+    }
+}
+
+/// A message is one line, so line breaks between a payload's tokens become spaces; inside its texts there are none.
+fn write_payload(buffer: &mut Vec<u8>, payload: &Payload) {
+    let start = buffer.len();
+    buffer.extend_from_slice(&payload.0);
+    let mut at = start;
+    while let Some(found) = memchr::memchr2(b'\n', b'\r', &buffer[at..]) {
+        buffer[at + found] = b' ';
+        at += found + 1;
+    }
+}
+
+fn write_text(buffer: &mut Vec<u8>, text: &str) {
+    let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if text.bytes().all(plain) {
+        buffer.push(b'"');
+        buffer.extend_from_slice(text.as_bytes());
+        buffer.push(b'"');
+    } else {
+        buffer.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn one(text: &str) -> Result<Message, Malformed> {
+        match parse(&Bytes::copy_from_slice(text.as_bytes())) {
+            Ok(Messages::One(message)) => Ok(message),
+            Ok(Messages::Batch(_)) => panic!("one message was expected"),
+            Err(malformed) => Err(malformed),
+        }
+    }
+
+    fn payload(text: &str) -> Payload {
+        Payload(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn payloads_stay_the_bytes_that_came() {
+        let text = r#"{"jsonrpc":"2.0","id":7,"result":{"b": 1.0,  "a":[ ]}}"#;
+        let expected = Message::Answer {
+            id: Some(Id::Number(7)),
+            outcome: Ok(payload(r#"{"b": 1.0,  "a":[ ]}"#)),
+        };
+        assert_eq!(one(text), Ok(expected));
+    }
+
+    #[test]
+    fn requests_notifications_and_errors_are_told_apart() {
+        assert_eq!(
+            one(r#"{"method":"roots/list","id":"x\"1"}"#),
+            Ok(Message::Request {
+                id: Id::Other(Bytes::from_static(b"\"x\\\"1\"")),
+                method: "roots/list".into(),
+                params: None
+            })
+        );
+        assert_eq!(
+            one(r#"{"method":"a\u0062","params":[1]}"#),
+            Ok(Message::Notification { method: "ab".into(), params: Some(payload("[1]")) })
+        );
+        let error = RemoteError {
+            code: -32601,
+            message: "no such method".to_owned(),
+            data: Some(payload("{}")),
+        };
+        assert_eq!(
+            one(r#"{"id":1,"error":{"code":-32601,"message":"no such method","data":{}}}"#),
+            Ok(Message::Answer { id: Some(Id::Number(1)), outcome: Err(error) })
+        );
+    }
+
+    #[test]
+    fn odd_answers_are_answers_all_the_same() {
+        let null = Message::Answer { id: Some(Id::Number(1)), outcome: Ok(payload("null")) };
+        assert_eq!(one(r#"{"id":1,"result":null}"#), Ok(null));
+        let Ok(Message::Answer { id: None, outcome: Err(error) }) =
+            one(r#"{"id":null,"error":"boom"}"#)
+        else {
+            panic!("it is an error without an id");
+        };
+        assert_eq!(error.data, Some(payload("\"boom\"")));
+        let Ok(Message::Answer { outcome: Err(error), .. }) =
+            one(r#"{"id":1,"result":{},"error":{"code":5}}"#)
+        else {
+            panic!("an error beside a result is an error");
+        };
+        assert_eq!(error.code, 5);
+    }
+
+    #[test]
+    fn what_is_no_message_is_named() {
+        for (text, expected) in [
+            ("", Malformed::NotJson),
+            ("Listening on port 3000", Malformed::NotJson),
+            ("{\"id\":1,\"result\":", Malformed::NotJson),
+            ("5", Malformed::NotJson),
+            ("{}", Malformed::NotAMessage),
+            ("{\"id\":null}", Malformed::NotAMessage),
+        ] {
+            assert_eq!(one(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_its_parts_good_and_bad() {
+        let batch =
+            parse(&Bytes::from_static(b" [{\"id\":1,\"result\":{}}, 5, {\"method\":\"x\"}]"));
+        let Ok(Messages::Batch(parts)) = batch else { panic!("it is a batch") };
+        assert_eq!(parts.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
+    fn a_written_message_is_one_line() {
+        let mut buffer = Vec::new();
+        let params = Some(payload("{\n  \"a\":\r\n \"b\\n\"}"));
+        Message::Notification { method: "x\"y".into(), params }.write_to(&mut buffer);
+        assert_eq!(
+            String::from_utf8(buffer).expect("text"),
+            "{\"jsonrpc\":\"2.0\",\"method\":\"x\\\"y\",\"params\":{   \"a\":   \"b\\n\"}}"
+        );
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((".{0,4}", inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn any_message() -> impl Strategy<Value = Message> {
+        let id = || {
+            prop_oneof![
+                any::<u64>().prop_map(Id::Number),
+                ".{0,6}".prop_map(|text| Id::Other(Bytes::from(json!(text).to_string())))
+            ]
+        };
+        let payload = || {
+            any_json()
+                .prop_filter("null params read as none", |json| !json.is_null())
+                .prop_map(|json| Payload::of(&json).expect("JSON"))
+        };
+        prop_oneof![
+            (id(), ".{0,8}", prop::option::of(payload())).prop_map(|(id, method, params)| {
+                Message::Request { id, method: method.into(), params }
+            }),
+            (".{0,8}", prop::option::of(payload())).prop_map(|(method, params)| {
+                Message::Notification { method: method.into(), params }
+            }),
+            (id(), payload())
+                .prop_map(|(id, result)| Message::Answer { id: Some(id), outcome: Ok(result) }),
+            (id(), any::<i64>(), ".{0,8}", prop::option::of(payload())).prop_map(
+                |(id, code, message, data)| Message::Answer {
+                    id: Some(id),
+                    outcome: Err(RemoteError { code, message, data })
+                }
+            ),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_reads_back_as_itself(message in any_message()) {
+            let mut buffer = Vec::new();
+            message.write_to(&mut buffer);
+            prop_assert!(!buffer.contains(&b'\n'));
+            prop_assert_eq!(parse(&Bytes::from(buffer)), Ok(Messages::One(message)));
+        }
+
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _whatever_it_is = parse(&Bytes::from(bytes));
+        }
+
+        #[test]
+        fn no_broken_message_makes_the_parser_panic(message in any_message(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut buffer = Vec::new();
+            message.write_to(&mut buffer);
+            let at = at.index(buffer.len());
+            buffer[at] = byte;
+            let _whatever_it_is = parse(&Bytes::from(buffer));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! One side of a connection: asks, answers, and matches answers to questions.
+//! One task owns the link and everything that waits; callers hold a handle and no lock.
+
+mod call;
+mod driver;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::link::{Link, LinkEnd};
+use crate::message::{Id, Message, Payload, RemoteError};
+
+pub use call::{Call, Progress};
+
+/// How many questions may wait for the task to take them.
+const COMMANDS: usize = 256;
+/// How many things the other side said may wait for somebody to hear them.
+const EVENTS: usize = 256;
+
+/// A handle on a connection. Clones share it; the connection ends when the last one is dropped.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    commands: mpsc::Sender<Command>,
+    // Bounded by the calls under way: each sends at most one.
+    abandoned: mpsc::UnboundedSender<Abandoned>,
+    numbers: Arc<AtomicU64>,
+    end: watch::Receiver<Option<LinkEnd>>,
+}
+
+/// A connection that has just begun.
+#[derive(Debug)]
+pub struct Connection {
+    /// For asking and saying.
+    pub peer: Peer,
+    /// What the other side asks and says. Somebody must listen: what finds no room is refused or dropped,
+    /// and counted.
+    pub events: mpsc::Receiver<Event>,
+    /// The task that owns the link; it ends with the connection. Await it.
+    pub task: JoinHandle<Statistics>,
+}
+
+/// What the other side wants.
+#[derive(Debug)]
+pub enum Event {
+    /// It asks something.
+    Request(IncomingRequest),
+    /// It says something.
+    Notification {
+        /// The method.
+        method: Cow<'static, str>,
+        /// Its parameters.
+        params: Option<Payload>,
+    },
+}
+
+/// A question of the other side. Dropped without an answer, it is answered with an error.
+#[derive(Debug)]
+pub struct IncomingRequest {
+    /// The question's id, as a cancellation would name it.
+    pub id: Id,
+    /// The method.
+    pub method: Cow<'static, str>,
+    /// Its parameters.
+    pub params: Option<Payload>,
+    answer: Option<mpsc::Sender<Command>>,
+}
+
+/// What was odd about a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Lines that were no message.
+    pub garbage: u64,
+    /// Answers that nobody waited for: late, double, or with an id that was never used.
+    pub stray_answers: u64,
+    /// Notifications that found no room.
+    pub dropped_notifications: u64,
+    /// Questions that found no room and were refused.
+    pub refused_requests: u64,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// The other side answered with an error.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// No answer came in time; the other side was told to stop.
+    #[error("no answer came within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    /// The connection ended first. `sent` says whether the question may have reached the other side.
+    #[error("the connection ended before the answer came")]
+    Ended {
+        /// How it ended.
+        #[source]
+        how: LinkEnd,
+        /// Had the question left us?
+        sent: Sent,
+    },
+}
+
+/// Whether a question may have reached the other side: what never left can be asked again safely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It never left.
+    No,
+    /// It may have.
+    Maybe,
+}
+
+/// What callers ask of the task.
+#[derive(Debug)]
+enum Command {
+    Ask { number: u64, message: Message, waiting: call::Waiting },
+    Send(Message),
+}
+
+/// A call whose caller is gone.
+#[derive(Debug)]
+struct Abandoned {
+    number: u64,
+    reason: &'static str,
+}
+
+impl Peer {
+    /// Begins to talk over a link. Must be called inside a runtime.
+    pub fn start(link: impl Link) -> Connection {
+        let (commands, from_callers) = mpsc::channel(COMMANDS);
+        let (abandoned, from_abandoned) = mpsc::unbounded_channel();
+        let (to_listener, events) = mpsc::channel(EVENTS);
+        let (ended, end) = watch::channel(None);
+        let weak = commands.downgrade();
+        let driver = driver::Driver::new(link, to_listener, weak, ended);
+        let task = tokio::spawn(driver.run(from_callers, from_abandoned));
+        let peer = Peer { commands, abandoned, numbers: Arc::new(AtomicU64::new(1)), end };
+        Connection { peer, events, task }
+    }
+
+    /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
+    pub fn call(&self, method: impl Into<Cow<'static, str>>) -> Call {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        Call::new(self.clone(), number, method.into())
+    }
+
+    /// Says something that wants no answer. Waits only while the queue is full.
+    pub async fn notify(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<Payload>,
+    ) -> Result<(), CallError> {
+        let message = Message::Notification { method: method.into(), params };
+        let sent = self.commands.send(Command::Send(message)).await;
+        sent.map_err(|_| CallError::Ended { how: self.how_it_ended(), sent: Sent::No })
+    }
+
+    /// Waits until the connection has ended.
+    pub async fn ended(&self) -> LinkEnd {
+        let mut end = self.end.clone();
+        match end.wait_for(Option::is_some).await {
+            Ok(how) => how.clone().unwrap_or(LinkEnd::Closed),
+            Err(_) => LinkEnd::Closed,
+        }
+    }
+
+    fn how_it_ended(&self) -> LinkEnd {
+        self.end.borrow().clone().unwrap_or(LinkEnd::Closed)
+    }
+}
+
+impl IncomingRequest {
+    /// Answers with a result.
+    pub async fn answer(mut self, result: Payload) {
+        self.send(Ok(result)).await;
+    }
+
+    /// Answers with an error.
+    pub async fn refuse(mut self, error: RemoteError) {
+        self.send(Err(error)).await;
+    }
+
+    async fn send(&mut self, outcome: Result<Payload, RemoteError>) {
+        if let Some(answer) = self.answer.take() {
+            let message = Message::Answer { id: Some(self.id.clone()), outcome };
+            let _connection_over = answer.send(Command::Send(message)).await;
+        }
+    }
+}
+
+impl Drop for IncomingRequest {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            let error = RemoteError {
+                code: -32603,
+                message: "the question was dropped without an answer".to_owned(),
+                data: None,
+            };
+            let message = Message::Answer { id: Some(self.id.clone()), outcome: Err(error) };
+            let _queue_full_or_over = answer.try_send(Command::Send(message));
+        }
+    }
+}

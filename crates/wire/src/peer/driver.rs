@@ -1,0 +1,192 @@
+//! The task behind a peer: owns the link and the calls that wait.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::call::{Answered, Progress, Waiting};
+use super::{Abandoned, Command, Event, IncomingRequest, Statistics};
+use crate::link::{Arrival, Link, LinkEnd};
+use crate::message::{Id, Message, Payload, RemoteError};
+
+/// While more than this waits to be written, callers wait too.
+const HIGH_WATER: usize = 1024 * 1024;
+
+/// How long the last messages may take to leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+pub(super) struct Driver<L> {
+    link: L,
+    waiting: HashMap<u64, Waiting>,
+    events: mpsc::Sender<Event>,
+    /// For answers to the other side's questions; weak, so that the connection ends with the last handle.
+    answers: mpsc::WeakSender<Command>,
+    ended: watch::Sender<Option<LinkEnd>>,
+    statistics: Statistics,
+}
+
+impl<L: Link> Driver<L> {
+    pub(super) fn new(
+        link: L,
+        events: mpsc::Sender<Event>,
+        answers: mpsc::WeakSender<Command>,
+        ended: watch::Sender<Option<LinkEnd>>,
+    ) -> Driver<L> {
+        let statistics = Statistics::default();
+        Driver { link, waiting: HashMap::new(), events, answers, ended, statistics }
+    }
+
+    pub(super) async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut abandoned: mpsc::UnboundedReceiver<Abandoned>,
+    ) -> Statistics {
+        let how = loop {
+            let has_room = self.link.queued() < HIGH_WATER;
+            tokio::select! {
+                command = commands.recv(), if has_room => match command {
+                    Some(command) => {
+                        self.obey(command);
+                        self.obey_more(&mut commands);
+                    }
+                    None => {
+                        self.flush().await;
+                        break LinkEnd::Closed;
+                    }
+                },
+                Some(call) = abandoned.recv() => self.abandon(&call),
+                arrival = self.link.next() => match arrival {
+                    Ok(Arrival::Message(message)) => self.receive(message),
+                    Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
+                    Err(how) => break how,
+                },
+            }
+        };
+        self.ended.send_replace(Some(how.clone()));
+        commands.close();
+        for (_, waiting) in self.waiting.drain() {
+            let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
+        }
+        self.statistics
+    }
+
+    /// Takes what else is there at once, so that many messages leave in one write.
+    fn obey_more(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        while self.link.queued() < HIGH_WATER {
+            match commands.try_recv() {
+                Ok(command) => self.obey(command),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Nobody holds a handle any more: what was said last still leaves, if the other side takes it soon.
+    async fn flush(&mut self) {
+        let deadline = Instant::now() + FAREWELL;
+        while self.link.queued() > 0 {
+            match timeout_at(deadline, self.link.next()).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Ask { number, message, waiting } => {
+                if waiting.answer.is_closed() {
+                    return;
+                }
+                self.waiting.insert(number, waiting);
+                self.link.push(message);
+            }
+            Command::Send(message) => self.link.push(message),
+        }
+    }
+
+    /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
+    fn abandon(&mut self, call: &Abandoned) {
+        if self.waiting.remove(&call.number).is_none() {
+            return;
+        }
+        let params = json!({"requestId": call.number, "reason": call.reason});
+        let params = Payload::from_json(params.to_string().into());
+        let method = Cow::Borrowed("notifications/cancelled");
+        self.link.push(Message::Notification { method, params: Some(params) });
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Answer { id, outcome } => self.settle(id, outcome),
+            Message::Notification { method, params } => self.hear(method, params),
+            Message::Request { id, method, params } => self.be_asked(id, method, params),
+        }
+    }
+
+    fn settle(&mut self, id: Option<Id>, outcome: Result<Payload, RemoteError>) {
+        let waiting = match id {
+            Some(Id::Number(number)) => self.waiting.remove(&number),
+            Some(Id::Other(_)) | None => None,
+        };
+        match waiting {
+            Some(waiting) => {
+                let _caller_left = waiting.answer.send(Answered::Outcome(outcome));
+            }
+            None => self.statistics.stray_answers += 1,
+        }
+    }
+
+    fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>) {
+        if method == "notifications/progress"
+            && let Some(params) = &params
+            && let Some(number) = progress_token(params)
+            && let Some(waiting) = self.waiting.get(&number)
+        {
+            if let Some(progress) = &waiting.progress {
+                let _no_room = progress.try_send(Progress(params.clone()));
+            }
+            return;
+        }
+        if self.events.try_send(Event::Notification { method, params }).is_err() {
+            self.statistics.dropped_notifications += 1;
+        }
+    }
+
+    fn be_asked(&mut self, id: Id, method: Cow<'static, str>, params: Option<Payload>) {
+        if method == "ping" {
+            let outcome = Ok(Payload::from_json(bytes::Bytes::from_static(b"{}")));
+            self.link.push(Message::Answer { id: Some(id), outcome });
+            return;
+        }
+        let request = IncomingRequest { id, method, params, answer: self.answers.upgrade() };
+        let Err(error) = self.events.try_send(Event::Request(request)) else { return };
+        self.statistics.refused_requests += 1;
+        if let Event::Request(mut request) = error.into_inner() {
+            request.answer = None;
+            let error = RemoteError {
+                code: -32603,
+                message: "too many questions are waiting".to_owned(),
+                data: None,
+            };
+            let id = Some(request.id.clone());
+            self.link.push(Message::Answer { id, outcome: Err(error) });
+        }
+    }
+}
+
+/// The number of the call that progress belongs to. Servers give the token back as they got it, some as text.
+fn progress_token(params: &Payload) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Token<'a> {
+        #[serde(borrow, rename = "progressToken")]
+        token: &'a RawValue,
+    }
+    let parsed: Token<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
+    parsed.token.get().trim_matches('"').parse().ok()
+}

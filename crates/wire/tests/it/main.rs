@@ -1,0 +1,3 @@
+//! Tests of two peers that talk to one another, or to a script.
+
+mod peer;

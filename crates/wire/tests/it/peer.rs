@@ -1,0 +1,342 @@
+//! Calls, answers, deadlines, cancellations, floods and ends, over a pair in memory and over byte streams.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use switchboard_wire::lines::{LARGEST_MESSAGE, LineLink};
+use switchboard_wire::link::{Arrival, Link, LinkEnd};
+use switchboard_wire::memory::{self, MemoryLink};
+use switchboard_wire::message::{Id, Message, Payload, RemoteError};
+use switchboard_wire::peer::{CallError, Connection, Event, Peer, Progress, Sent};
+use tokio::sync::mpsc;
+
+fn payload(text: &str) -> Payload {
+    Payload::from_json(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Answers every question with its own parameters until the connection ends.
+async fn echo(mut events: mpsc::Receiver<Event>) {
+    while let Some(event) = events.recv().await {
+        if let Event::Request(request) = event {
+            let answer = request.params.clone().unwrap_or_else(|| payload("null"));
+            request.answer(answer).await;
+        }
+    }
+}
+
+/// A peer, and the bare other end to play a server with.
+fn scripted() -> (Connection, MemoryLink) {
+    let (one, other) = memory::pair();
+    (Peer::start(one), other)
+}
+
+/// What the script sees next.
+async fn heard(server: &mut MemoryLink) -> Message {
+    match server.next().await {
+        Ok(Arrival::Message(message)) => message,
+        other => panic!("a message was expected: {other:?}"),
+    }
+}
+
+/// The id of the question that the script sees next.
+async fn asked(server: &mut MemoryLink) -> Id {
+    let message = heard(server).await;
+    let Message::Request { id, .. } = message else {
+        panic!("a question was expected: {message:?}")
+    };
+    id
+}
+
+fn answer(id: Id, text: &str) -> Message {
+    Message::Answer { id: Some(id), outcome: Ok(payload(text)) }
+}
+
+#[tokio::test]
+async fn both_sides_ask_and_answer_over_memory_and_over_bytes() {
+    let (one, other) = memory::pair();
+    let in_memory = (Peer::start(one), Peer::start(other));
+    let (ours, theirs) = tokio::io::duplex(64);
+    let over = |stream| {
+        let (reader, writer) = tokio::io::split(stream);
+        Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
+    };
+    let over_bytes = (over(ours), over(theirs));
+    for (one, other) in [in_memory, over_bytes] {
+        let listeners = [tokio::spawn(echo(one.events)), tokio::spawn(echo(other.events))];
+        for peer in [&one.peer, &other.peer] {
+            let long = format!("[\"{}\"]", "é".repeat(5000));
+            let result = peer.call("echo").params(payload(&long)).await;
+            assert_eq!(result, Ok(payload(&long)));
+        }
+        drop((one.peer, other.peer));
+        for listener in listeners {
+            listener.await.expect("it ends with the connection");
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_find_their_questions_in_any_order() {
+    let (connection, mut server) = scripted();
+    let script = tokio::spawn(async move {
+        let mut ids = Vec::new();
+        for _ in 0..100 {
+            ids.push(asked(&mut server).await);
+        }
+        for id in ids.into_iter().rev() {
+            let Id::Number(number) = id else { panic!("ours are numbers") };
+            server.push(answer(Id::Number(number), &number.to_string()));
+        }
+        let _until_it_ends = server.next().await;
+    });
+    let calls = (0..100).map(|_| {
+        let call = connection.peer.call("x");
+        let number = call.number();
+        tokio::spawn(async move { (number, call.await) })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let (number, result) = call.await.expect("it does not panic");
+        assert_eq!(result, Ok(payload(&number.to_string())));
+    }
+    drop(connection.peer);
+    script.await.expect("the script ends");
+}
+
+#[tokio::test]
+async fn an_error_comes_back_as_it_was_sent() {
+    let (connection, mut server) = scripted();
+    let call = tokio::spawn(connection.peer.call("x").into_future());
+    let id = asked(&mut server).await;
+    let error = RemoteError {
+        code: -32602,
+        message: "no such thing".to_owned(),
+        data: Some(payload("{\"uri\": 1}")),
+    };
+    server.push(Message::Answer { id: Some(id), outcome: Err(error.clone()) });
+    assert_eq!(call.await.expect("it does not panic"), Err(CallError::Remote(error)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_stray() {
+    let (connection, mut server) = scripted();
+    let call =
+        tokio::spawn(connection.peer.call("slow").within(Duration::from_secs(5)).into_future());
+    let id = asked(&mut server).await;
+    assert_eq!(
+        call.await.expect("it does not panic"),
+        Err(CallError::Timeout(Duration::from_secs(5)))
+    );
+    let Message::Notification { method, params } = heard(&mut server).await else {
+        panic!("it is a notification")
+    };
+    assert_eq!(method, "notifications/cancelled");
+    let params: serde_json::Value = params.expect("it has parameters").decode().expect("JSON");
+    assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "no answer came in time"}));
+    server.push(answer(id.clone(), "1"));
+    server.push(answer(id, "1"));
+    server.push(answer(Id::Number(99), "1"));
+    server.push(answer(Id::Other(Bytes::from_static(b"\"x\"")), "1"));
+    let next = tokio::spawn(connection.peer.call("next").into_future());
+    let id = asked(&mut server).await;
+    server.push(answer(id, "2"));
+    assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
+    drop((connection.peer, server));
+    assert_eq!(connection.task.await.expect("it ends").stray_answers, 4);
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_cancelled_and_the_connection_goes_on() {
+    let (connection, mut server) = scripted();
+    let call = tokio::spawn(connection.peer.call("slow").into_future());
+    asked(&mut server).await;
+    call.abort();
+    let Message::Notification { method, .. } = heard(&mut server).await else {
+        panic!("it is a notification")
+    };
+    assert_eq!(method, "notifications/cancelled");
+    let next = tokio::spawn(connection.peer.call("next").into_future());
+    let id = asked(&mut server).await;
+    server.push(answer(id, "2"));
+    assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
+    let (connection, mut server) = scripted();
+    let (listener, mut signs) = mpsc::channel(8);
+    let call = connection
+        .peer
+        .call("long")
+        .within_of_progress(Duration::from_secs(5))
+        .progress_to(listener);
+    let number = call.number();
+    let call = tokio::spawn(call.into_future());
+    let id = asked(&mut server).await;
+    let tokens = [number.to_string(), format!("\"{number}\""), number.to_string()];
+    for (step, token) in tokens.iter().enumerate() {
+        tokio::time::advance(Duration::from_secs(4)).await;
+        let params = payload(&format!("{{\"progressToken\": {token}, \"progress\": {step}}}"));
+        server.push(Message::Notification {
+            method: "notifications/progress".into(),
+            params: Some(params.clone()),
+        });
+        assert_eq!(signs.recv().await, Some(Progress(params)));
+    }
+    server.push(answer(id, "\"done\""));
+    assert_eq!(call.await.expect("it does not panic"), Ok(payload("\"done\"")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_progress_the_wait_ends() {
+    let (connection, mut server) = scripted();
+    let patience = Duration::from_secs(5);
+    let call =
+        tokio::spawn(connection.peer.call("long").within_of_progress(patience).into_future());
+    asked(&mut server).await;
+    assert_eq!(call.await.expect("it does not panic"), Err(CallError::Timeout(patience)));
+}
+
+#[tokio::test]
+async fn when_the_connection_ends_every_call_is_told_whether_it_had_left() {
+    let (connection, mut server) = scripted();
+    let call = tokio::spawn(connection.peer.call("x").into_future());
+    asked(&mut server).await;
+    drop(server);
+    let ended = |sent| Err(CallError::Ended { how: LinkEnd::Closed, sent });
+    assert_eq!(call.await.expect("it does not panic"), ended(Sent::Maybe));
+    assert_eq!(connection.peer.ended().await, LinkEnd::Closed);
+    assert_eq!(connection.peer.call("y").await, ended(Sent::No));
+    assert_eq!(
+        connection.peer.notify("z", None).await,
+        Err(CallError::Ended { how: LinkEnd::Closed, sent: Sent::No })
+    );
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_even_when_nobody_listens() {
+    let (connection, mut server) = scripted();
+    drop(connection.events);
+    server.push(Message::Request {
+        id: Id::Other(Bytes::from_static(b"\"p1\"")),
+        method: "ping".into(),
+        params: None,
+    });
+    assert_eq!(heard(&mut server).await, answer(Id::Other(Bytes::from_static(b"\"p1\"")), "{}"));
+    server.push(Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None });
+    let Message::Answer { outcome: Err(error), .. } = heard(&mut server).await else {
+        panic!("it is refused")
+    };
+    assert_eq!(error.code, -32603);
+}
+
+#[tokio::test]
+async fn a_question_that_is_dropped_is_answered_with_an_error() {
+    let (mut connection, mut server) = scripted();
+    server.push(Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None });
+    drop(connection.events.recv().await);
+    let Message::Answer { id, outcome: Err(_) } = heard(&mut server).await else {
+        panic!("it is an error")
+    };
+    assert_eq!(id, Some(Id::Number(5)));
+}
+
+#[tokio::test]
+async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() {
+    let (connection, mut server) = scripted();
+    for _ in 0..10_000 {
+        server.push(Message::Notification {
+            method: "notifications/tools/list_changed".into(),
+            params: None,
+        });
+    }
+    let call = tokio::spawn(connection.peer.call("x").into_future());
+    let id = asked(&mut server).await;
+    server.push(answer(id, "1"));
+    let result = tokio::select! {
+        result = call => result.expect("it does not panic"),
+        end = server.next() => panic!("nothing else is said: {end:?}"),
+    };
+    assert_eq!(result, Ok(payload("1")));
+    let heard = connection.events.len();
+    drop((connection.peer, server, connection.events));
+    let dropped = connection.task.await.expect("it ends").dropped_notifications;
+    assert_eq!(heard as u64 + dropped, 10_000);
+    assert!(heard <= 256);
+}
+
+#[tokio::test]
+async fn two_peers_may_answer_one_another_however_deep() {
+    let (one, other) = memory::pair();
+    let (one, other) = (Peer::start(one), Peer::start(other));
+    let deeper = |mut events: mpsc::Receiver<Event>, peer: Peer| {
+        tokio::spawn(async move {
+            while let Some(Event::Request(request)) = events.recv().await {
+                let peer = peer.clone();
+                tokio::spawn(async move {
+                    let left: u64 =
+                        request.params.as_ref().expect("a number").decode().expect("a number");
+                    let result = match left {
+                        0 => payload("\"bottom\""),
+                        left => peer
+                            .call("down")
+                            .params(payload(&(left - 1).to_string()))
+                            .await
+                            .expect("an answer"),
+                    };
+                    request.answer(result).await;
+                });
+            }
+        })
+    };
+    let _listeners =
+        [deeper(one.events, one.peer.clone()), deeper(other.events, other.peer.clone())];
+    assert_eq!(one.peer.call("down").params(payload("5000")).await, Ok(payload("\"bottom\"")));
+}
+
+#[tokio::test]
+async fn a_side_that_does_not_read_makes_callers_wait_instead_of_memory_grow() {
+    let (reader, _keeps_it_open) = tokio::io::duplex(64);
+    let (_never_read, writer) = tokio::io::duplex(64);
+    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    let big = payload(&format!("\"{}\"", "x".repeat(100_000)));
+    let mut accepted = 0;
+    loop {
+        let said = connection.peer.notify("big", Some(big.clone()));
+        match tokio::time::timeout(Duration::from_millis(50), said).await {
+            Ok(result) => result.expect("the connection is there"),
+            Err(_) => break,
+        }
+        accepted += 1;
+        assert!(accepted < 400, "the queue is endless");
+    }
+    assert!(accepted >= 10, "{accepted}");
+}
+
+#[tokio::test]
+async fn what_was_said_last_still_leaves() {
+    let (reader, _keeps_it_open) = tokio::io::duplex(64);
+    let (mut other, writer) = tokio::io::duplex(16);
+    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    connection.peer.notify("farewell", None).await.expect("it is there");
+    drop(connection.peer);
+    let mut text = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut other, &mut text).await.expect("it is text");
+    assert_eq!(text, "{\"jsonrpc\":\"2.0\",\"method\":\"farewell\"}\n");
+}
+
+#[tokio::test]
+async fn garbage_between_messages_is_counted_and_harmless() {
+    let (ours, mut script) = tokio::io::duplex(4096);
+    let (reader, writer) = tokio::io::split(ours);
+    let connection = Peer::start(LineLink::new(reader, writer, 1000));
+    let call = tokio::spawn(connection.peer.call("x").into_future());
+    let mut question = [0; 100];
+    let length =
+        tokio::io::AsyncReadExt::read(&mut script, &mut question).await.expect("a question");
+    assert_eq!(&question[..length], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n");
+    let text = b"npm warn something\n{\"broken\n\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
+    tokio::io::AsyncWriteExt::write_all(&mut script, text).await.expect("there is room");
+    assert_eq!(call.await.expect("it does not panic"), Ok(payload("{}")));
+    drop(script);
+    assert_eq!(connection.task.await.expect("it ends").garbage, 2);
+}

@@ -56,6 +56,8 @@ pub enum Shape {
     Wrapped,
     /// Under `mcpServers`, or the whole text is the table of servers.
     WrappedOrBare,
+    /// Under `mcpServers`, among keys that are somebody else's business.
+    Manifest,
 }
 
 impl Layer {
@@ -83,10 +85,11 @@ impl Layer {
         let mut layer = Layer::empty(source);
         if let Some(members) = top_level(text, &mut reporter) {
             let bare = shape == Shape::WrappedOrBare && !has(&members, "mcpServers");
-            if bare {
-                layer.definitions = definitions(&members, naming, &mut reporter);
-            } else {
-                layer.definitions = servers_under(&members, naming, &mut reporter);
+            layer.definitions = match bare {
+                true => definitions(&members, naming, &mut reporter),
+                false => servers_under(&members, naming, &mut reporter),
+            };
+            if !bare && shape != Shape::Manifest {
                 report_foreign(&members, &["mcpServers", "$schema"], &mut reporter);
             }
         }

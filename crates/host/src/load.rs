@@ -251,9 +251,7 @@ impl Reader<'_> {
         names.sort();
         for name in names {
             let root = folder.join(&name);
-            let source = Source::file(Scope::Managed, root.join(PROJECT_FILE));
-            let layer = self.layer(&source, Naming::Plugin(&name), Shape::WrappedOrBare);
-            if let Some(mut layer) = layer {
+            if let Some(mut layer) = self.plugin(&name, &root) {
                 let root = root.to_string_lossy().into_owned();
                 layer.variables = ["SWITCHBOARD_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"]
                     .map(|variable| (variable.to_owned(), root.clone()))
@@ -261,6 +259,18 @@ impl Reader<'_> {
                 inputs.layers.push(layer);
             }
         }
+    }
+
+    /// A plugin's servers: from its own file, else from its manifest.
+    fn plugin(&mut self, name: &str, root: &Path) -> Option<Layer> {
+        let own = Source::file(Scope::Managed, root.join(PROJECT_FILE));
+        let found = self.layer(&own, Naming::Plugin(name), Shape::WrappedOrBare);
+        found.or_else(|| {
+            ["plugin.json", ".claude-plugin/plugin.json"].iter().find_map(|manifest| {
+                let source = Source::file(Scope::Managed, root.join(manifest));
+                self.layer(&source, Naming::Plugin(name), Shape::Manifest)
+            })
+        })
     }
 
     /// The person's decisions. A store that cannot be read approves nothing, and says so.

@@ -148,3 +148,26 @@ fn variables_come_from_the_caller_alone() {
     surroundings.environment = surroundings.environment.with("HOME", "/somewhere");
     assert_eq!(warned(&surroundings), 0);
 }
+
+#[test]
+fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    let plugins = surroundings.places.plugins();
+    let manifest = r#"{"name": "x", "version": "1.0", "mcpServers": {"s": {"command": "${SWITCHBOARD_PLUGIN_ROOT}/run"}}}"#;
+    write(&plugins.join("one/plugin.json"), manifest);
+    write(&plugins.join("two/.claude-plugin/plugin.json"), manifest);
+    write(&plugins.join("three/.mcp.json"), r#"{"own": {"command": "x"}}"#);
+    write(&plugins.join("three/plugin.json"), manifest);
+    let configuration = load(&surroundings);
+    assert_eq!(
+        states(&configuration),
+        [
+            "plugin:one:s managed ready",
+            "plugin:three:own managed ready",
+            "plugin:two:s managed ready"
+        ]
+    );
+    assert!(configuration.effective.problems.is_empty(), "{:?}", configuration.effective.problems);
+    assert!(configuration.effective.servers.iter().all(|server| server.problems.is_empty()));
+}

@@ -8,6 +8,7 @@ use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::shown;
 use switchboard::config::source::Origin;
 use switchboard::config::template::Template;
+use switchboard::load::{Found, LookedAt};
 
 use crate::session::Session;
 use crate::style::Meaning;
@@ -87,7 +88,7 @@ pub fn state_reason(session: &Session, server: &Server) -> Option<String> {
             session.shown_origin(by)
         )),
         State::LeftOut(LeftOut::Locked(source)) => {
-            let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+            let file = session.shown_source(source);
             Some(format!("{file} has exclusive control"))
         }
         State::LeftOut(LeftOut::Strict) => {
@@ -111,7 +112,7 @@ pub fn refusal_text(session: &Session, refusal: &Refusal) -> String {
             format!("the allow list in {} is empty", session.shown_origin(origin))
         }
         Refusal::Unreadable(source) => {
-            let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+            let file = session.shown_source(source);
             format!("{file} makes no sense, so nothing may run until it does")
         }
         Refusal::NotAllowed { lists, needed } => {
@@ -270,4 +271,32 @@ fn oauth_json(oauth: &OAuth<Template>) -> Json {
 fn pairs_json(pairs: &[(String, Template)]) -> Json {
     let pairs = pairs.iter().map(|(key, value)| (key.clone(), shown::secret(value).into()));
     Json::Object(pairs.collect())
+}
+
+/// A number with the right word.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What was found at a source, in words.
+pub fn found_text(found: &Found) -> String {
+    match found {
+        Found::Nothing => "not there".to_owned(),
+        Found::Servers(count) => counted(*count, "server", "servers"),
+        Found::Failure => "could not be read".to_owned(),
+    }
+}
+
+/// A source that was looked at, for programs.
+pub fn looked_at_json(it: &LookedAt) -> Json {
+    let place = match it.source.path() {
+        Some(path) => path.to_string_lossy().into_owned(),
+        None => it.source.to_string(),
+    };
+    let (found, servers) = match it.found {
+        Found::Nothing => ("nothing", None),
+        Found::Servers(count) => ("servers", Some(count)),
+        Found::Failure => ("failure", None),
+    };
+    json!({"scope": it.source.scope.id(), "place": place, "found": found, "servers": servers})
 }

@@ -6,7 +6,7 @@ use switchboard::config::cascade::{Breadth, Server};
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
-use switchboard::config::source::Origin;
+use switchboard::config::source::{Origin, Source};
 use switchboard::load::{self, Configuration, DynamicConfig, Surroundings};
 use switchboard::places::{PROJECT_FILE, project_root};
 
@@ -75,7 +75,7 @@ impl Session {
         match &configuration.effective.lock {
             None => Ok(()),
             Some(source) => {
-                let file = source.path().map(|path| self.machine.shown(path)).unwrap_or_default();
+                let file = self.shown_source(source);
                 Err(Failure::new(Exit::Policy, LOCKED).hint(&format!(
                     "the servers in {file} are the only ones; ask your administrator"
                 )))
@@ -148,13 +148,18 @@ impl Session {
 
     /// A place in a file as people like to read it.
     pub fn shown_origin(&self, origin: &Origin) -> String {
-        let source = match origin.source.path() {
-            Some(path) => self.machine.shown(path),
-            None => printable(&origin.source.to_string()),
-        };
+        let source = self.shown_source(&origin.source);
         match origin.position {
             Some(position) => format!("{source}:{}", position.line),
             None => source,
+        }
+    }
+
+    /// A source as people like to read it.
+    pub fn shown_source(&self, source: &Source) -> String {
+        match source.path() {
+            Some(path) => self.machine.shown(path),
+            None => printable(&source.to_string()),
         }
     }
 

@@ -6,11 +6,10 @@ use switchboard::config::cascade::Server;
 use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
-use switchboard::load::{Configuration, Found, LookedAt};
+use switchboard::load::{Configuration, Found};
 use switchboard::reveal;
 
-use crate::commands::list::counted;
-use crate::describe;
+use crate::describe::{self, counted};
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
 use crate::report;
@@ -59,7 +58,8 @@ fn explain(name: Option<&str>, session: &Session) -> Result<Done, Failure> {
         None => Vec::new(),
     };
     if session.wants_json() {
-        let looked_at: Vec<Json> = configuration.looked_at.iter().map(looked_at_json).collect();
+        let looked_at: Vec<Json> =
+            configuration.looked_at.iter().map(describe::looked_at_json).collect();
         let definitions: Vec<Json> =
             definitions.iter().map(|it| describe::server_json(session, it)).collect();
         let json = json!({
@@ -91,16 +91,9 @@ fn places(configuration: &Configuration, session: &Session) -> String {
     let mut rows = Vec::new();
     for scope in Scope::ALL {
         for it in configuration.looked_at.iter().filter(|it| it.source.scope == scope) {
-            let place = match it.source.path() {
-                Some(path) => session.shown_path(path),
-                None => printable(&it.source.to_string()),
-            };
-            let found = match it.found {
-                Found::Nothing => "not there".to_owned(),
-                Found::Servers(count) => counted(count, "server", "servers"),
-                Found::Failure => "could not be read".to_owned(),
-            };
-            rows.push(vec![Cell::plain(scope.id()), Cell::plain(place), Cell::plain(found)]);
+            let place = Cell::plain(session.shown_source(&it.source));
+            let found = Cell::plain(describe::found_text(&it.found));
+            rows.push(vec![Cell::plain(scope.id()), place, found]);
         }
     }
     let header = ["SCOPE", "LOOKED AT", "FOUND"];
@@ -119,19 +112,6 @@ fn definition(server: &Server, session: &Session) -> String {
         text.push_str(&format!("              {reason}\n"));
     }
     text
-}
-
-fn looked_at_json(it: &LookedAt) -> Json {
-    let place = match it.source.path() {
-        Some(path) => path.to_string_lossy().into_owned(),
-        None => it.source.to_string(),
-    };
-    let (found, servers) = match it.found {
-        Found::Nothing => ("nothing", None),
-        Found::Servers(count) => ("servers", Some(count)),
-        Found::Failure => ("failure", None),
-    };
-    json!({"scope": it.source.scope.id(), "place": place, "found": found, "servers": servers})
 }
 
 /// What `check` does about named secrets.

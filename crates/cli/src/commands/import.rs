@@ -15,8 +15,7 @@ use switchboard::load::Configuration;
 use switchboard::places::project_root;
 use switchboard::read::{self, Content, Kinds};
 
-use crate::commands::list::counted;
-use crate::describe;
+use crate::describe::{self, counted};
 use crate::exit::Exit;
 use crate::machine::platform;
 use crate::outcome::{Done, Failure};

@@ -6,9 +6,9 @@ use switchboard::config::cascade::{Server, State};
 use switchboard::config::problem::Problem;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
-use switchboard::load::{Configuration, Found};
+use switchboard::load::Configuration;
 
-use crate::describe;
+use crate::describe::{self, counted};
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
 use crate::report;
@@ -117,7 +117,7 @@ fn nothing(configuration: &Configuration, session: &Session) -> String {
     let hidden = configuration.effective.servers.len();
     let mut text = String::from("No MCP servers to list.\n");
     if let Some(source) = &configuration.effective.lock {
-        let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+        let file = session.shown_source(source);
         return format!("{text}{} ({file}).\n", crate::session::LOCKED);
     }
     if hidden > 0 {
@@ -127,15 +127,8 @@ fn nothing(configuration: &Configuration, session: &Session) -> String {
     }
     text.push_str("\nLooked in:\n");
     for it in &configuration.looked_at {
-        let found = match it.found {
-            Found::Nothing => "not there".to_owned(),
-            Found::Servers(count) => format!("{count} servers"),
-            Found::Failure => "could not be read".to_owned(),
-        };
-        let place = match it.source.path() {
-            Some(path) => session.shown_path(path),
-            None => it.source.to_string(),
-        };
+        let place = session.shown_source(&it.source);
+        let found = describe::found_text(&it.found);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
     }
     text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
@@ -167,35 +160,13 @@ fn advice(servers: &[&Server], configuration: &Configuration, session: &Session)
         ));
     }
     if let Some(source) = &configuration.effective.lock {
-        let file = source.path().map(|path| session.shown_path(path)).unwrap_or_default();
+        let file = session.shown_source(source);
         text.push_str(&format!("\n{} ({file})\n", crate::session::LOCKED));
     }
     text
 }
 
-/// A number with the right word.
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 fn as_json(servers: &[&Server], configuration: &Configuration, session: &Session) -> Json {
-    let looked_at = |it: &switchboard::load::LookedAt| {
-        let place = match it.source.path() {
-            Some(path) => path.to_string_lossy().into_owned(),
-            None => it.source.to_string(),
-        };
-        match it.found {
-            Found::Nothing => {
-                json!({"scope": it.source.scope.id(), "place": place, "found": false})
-            }
-            Found::Servers(count) => {
-                json!({"scope": it.source.scope.id(), "place": place, "found": true, "servers": count})
-            }
-            Found::Failure => {
-                json!({"scope": it.source.scope.id(), "place": place, "found": true, "failed": true})
-            }
-        }
-    };
     let problems: &[Problem] = &configuration.effective.problems;
     let servers: Vec<Json> =
         servers.iter().map(|server| describe::server_json(session, server)).collect();
@@ -203,6 +174,6 @@ fn as_json(servers: &[&Server], configuration: &Configuration, session: &Session
         "servers": servers,
         "problems": problems.iter().map(describe::problem_json).collect::<Vec<_>>(),
         "enterpriseControl": configuration.effective.lock.as_ref().map(|it| it.to_string()),
-        "lookedAt": configuration.looked_at.iter().map(looked_at).collect::<Vec<_>>(),
+        "lookedAt": configuration.looked_at.iter().map(describe::looked_at_json).collect::<Vec<_>>(),
     })
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use switchboard::consent;
 use switchboard::places::PROJECT_FILE;
 
-use crate::commands::list::counted;
+use crate::describe::counted;
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
 

@@ -1,7 +1,8 @@
 //! The Model Context Protocol on the wire: a JSON-RPC peer that parses envelopes once and keeps payloads raw.
 //!
 //! A [`peer::Peer`] is either side of a connection. It talks over a [`link::Link`]: a byte stream with one
-//! message a line ([`lines::LineLink`]) or the other end of a pair in this process ([`memory::pair`]).
+//! message a line ([`lines::LineLink`], for a program that [`process::start`] started) or the other end of a
+//! pair in this process ([`memory::pair`]).
 //! What a payload means is decoded by whoever asked for it, by the method that was asked.
 
 pub mod lines;
@@ -9,3 +10,5 @@ pub mod link;
 pub mod memory;
 pub mod message;
 pub mod peer;
+#[cfg(unix)]
+pub mod process;

@@ -47,6 +47,14 @@ where
         self.outbox.remaining()
     }
 
+    async fn flush(&mut self) {
+        while self.outbox.remaining() > 0 {
+            if self.outbox.write_some(&mut self.writer).await.is_err() {
+                return;
+            }
+        }
+    }
+
     async fn next(&mut self) -> Result<Arrival, LinkEnd> {
         loop {
             if let Some(arrival) = self.inbox.take() {

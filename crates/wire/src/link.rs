@@ -16,6 +16,9 @@ pub trait Link: Send + 'static {
     /// How many bytes wait in the queue. Above some bound the peer takes no more from its callers.
     fn queued(&self) -> usize;
 
+    /// Comes back when the queue is empty, or cannot be emptied any more. What arrives meanwhile may be lost.
+    fn flush(&mut self) -> impl Future<Output = ()> + Send;
+
     /// Moves the queue along and comes back with what arrives next.
     ///
     /// May be dropped and called again at any time without losing anything.

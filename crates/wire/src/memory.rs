@@ -45,6 +45,14 @@ impl Link for MemoryLink {
         self.waiting.len() * SIZE
     }
 
+    async fn flush(&mut self) {
+        while let Some(message) = self.waiting.pop_front() {
+            if self.outgoing.send(message).await.is_err() {
+                return;
+            }
+        }
+    }
+
     async fn next(&mut self) -> Result<Arrival, LinkEnd> {
         loop {
             tokio::select! {

@@ -1,3 +1,4 @@
 //! Tests of two peers that talk to one another, or to a script.
 
 mod peer;
+mod process;

@@ -1,0 +1,157 @@
+//! Programs: started, listened to, and stopped with everything that they started.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use switchboard_wire::lines::LARGEST_MESSAGE;
+use switchboard_wire::link::LinkEnd;
+use switchboard_wire::message::Payload;
+use switchboard_wire::peer::{CallError, Peer, Sent};
+use switchboard_wire::process::{self, Process, ProcessLink, Program, Push};
+
+fn shell(script: &str, folder: &Path) -> Program {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Program {
+        command: "sh".into(),
+        args: vec!["-c".into(), script.into()],
+        env: vec![("PATH".into(), path), ("GREETING".into(), "hello".into())],
+        cwd: Some(folder.to_owned()),
+    }
+}
+
+fn start(script: &str, folder: &Path) -> (ProcessLink, Process) {
+    process::start(&shell(script, folder), LARGEST_MESSAGE).expect("a shell can be started")
+}
+
+/// Answers every line with a result: what the shell knows of JSON.
+const ECHO: &str = r#"while read -r line; do
+  id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+  printf '{"jsonrpc":"2.0","id":%s,"result":"%s %s"}\n' "$id" "$GREETING" "$(pwd)"
+done"#;
+
+#[tokio::test]
+async fn a_program_is_asked_and_answers_with_the_environment_and_folder_it_was_given() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let folder = home.path().canonicalize().expect("it is there");
+    let (link, process) = start(ECHO, &folder);
+    let connection = Peer::start(link);
+    let result = connection.peer.call("x").await;
+    let expected = format!("\"hello {}\"", folder.display());
+    assert_eq!(result, Ok(Payload::from_json(Bytes::from(expected))));
+    drop(connection.peer);
+    connection.task.await.expect("it ends");
+    let ended = process.stop().await;
+    assert_eq!((ended.after, ended.status.and_then(|it| it.code())), (Push::Close, Some(0)));
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let program = Program {
+        command: "no-such-program-anywhere".into(),
+        args: vec![],
+        env: vec![],
+        cwd: None,
+    };
+    let error = process::start(&program, LARGEST_MESSAGE).expect_err("it is not there");
+    assert_eq!(error.to_string(), "could not start `no-such-program-anywhere`");
+    assert_eq!(error.source.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_last_words() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let (link, process) = start("read -r line; echo 'out of cheese' >&2; exit 3", home.path());
+    let connection = Peer::start(link);
+    let result = connection.peer.call("x").await;
+    assert_eq!(result, Err(CallError::Ended { how: LinkEnd::Closed, sent: Sent::Maybe }));
+    let ended = process.stop();
+    assert_eq!(ended.await.status.and_then(|it| it.code()), Some(3));
+}
+
+#[tokio::test]
+async fn what_is_said_on_standard_error_is_remembered_up_to_a_bound_and_never_waited_for() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let flood = "head -c 5000000 /dev/zero | tr '\\0' 'x' >&2; echo the-end >&2; read -r line; echo '{\"id\":1,\"result\":1}'; read -r line";
+    let (link, process) = start(flood, home.path());
+    let connection = Peer::start(link);
+    connection.peer.call("x").await.expect("the flood did not hold it up");
+    let said = process.said().await;
+    assert_eq!(said.len(), 64 * 1024);
+    assert!(said.ends_with(b"the-end\n"));
+    drop(connection.peer);
+    connection.task.await.expect("it ends");
+    process.stop().await;
+}
+
+/// Is a process with this number alive, and no zombie?
+fn is_alive(number: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/stat", number.trim()))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
+}
+
+/// Waits until a process that was killed is gone.
+async fn dies(number: &str) {
+    for _ in 0..500 {
+        if !is_alive(number) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await; // waits for another process
+    }
+    panic!("process {number} lives on");
+}
+
+/// Waits until a file is there and returns its text.
+async fn appears(path: PathBuf) -> String {
+    for _ in 0..500 {
+        match std::fs::read_to_string(&path) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => tokio::time::sleep(Duration::from_millis(10)).await, // waits for another process
+        }
+    }
+    panic!("{} never appeared", path.display());
+}
+
+#[tokio::test]
+async fn a_stubborn_program_is_killed_with_what_it_started() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let stubborn = "trap '' INT TERM; sleep 1000 & echo $! > child; while :; do sleep 1; done";
+    let (link, process) = start(stubborn, home.path());
+    let child = appears(home.path().join("child")).await;
+    assert!(is_alive(&child));
+    drop(link);
+    assert_eq!(process.stop().await.after, Push::Kill);
+    dies(&child).await;
+}
+
+#[tokio::test]
+async fn a_polite_program_that_leaves_a_child_behind_leaves_nothing_behind() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let (link, process) = start("sleep 1000 & echo $! > child; read -r line", home.path());
+    let child = appears(home.path().join("child")).await;
+    drop(link);
+    assert_eq!(process.stop().await.after, Push::Close);
+    dies(&child).await;
+}
+
+#[tokio::test]
+async fn dropping_a_process_kills_everything_at_once() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let (link, process) =
+        start("trap '' INT TERM; sleep 1000 & echo $! > child; wait", home.path());
+    let child = appears(home.path().join("child")).await;
+    drop((link, process));
+    dies(&child).await;
+}
+
+#[tokio::test]
+async fn two_hundred_programs_need_no_thread_each() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let running: Vec<_> = (0..200).map(|_| start("read -r line", home.path())).collect();
+    let threads = std::fs::read_dir("/proc/self/task").expect("it is there").count();
+    assert!(threads < 20, "{threads} threads");
+    for (link, process) in running {
+        drop(link);
+        assert_eq!(process.stop().await.after, Push::Close);
+    }
+}

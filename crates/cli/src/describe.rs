@@ -252,7 +252,7 @@ fn remote_json(kind: &str, remote: &Remote<Template>) -> Json {
         "type": kind,
         "url": shown::url_template(&remote.url),
         "headers": pairs_json(&remote.headers),
-        "headersHelper": remote.headers_helper.as_deref().map(shown::command),
+        "headersHelper": remote.headers_helper.as_ref().map(|it| shown::command(it.written())),
         "oauth": remote.oauth.as_ref().map(oauth_json),
     })
 }

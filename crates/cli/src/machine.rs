@@ -18,7 +18,7 @@ pub const CONFIG_DIR: &str = "SWITCHBOARD_CONFIG_DIR";
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The variables, those that are text.
-    pub variables: BTreeMap<String, String>,
+    pub variables: Variables,
     /// The person's home.
     pub home: PathBuf,
     /// The folder that the person works in, without links.
@@ -27,6 +27,24 @@ pub struct Machine {
     pub places: Places,
     /// Who is on the other side.
     pub terminal: Terminal,
+}
+
+/// The variables of our environment. They do not print: secrets are among them.
+#[derive(Clone, Default)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl std::ops::Deref for Variables {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Variables({})", self.0.len())
+    }
 }
 
 /// Who is on the other side of the standard streams.
@@ -55,12 +73,13 @@ impl Machine {
                 Failure::new(Exit::Failure, "the working folder cannot be read").because(error)
             })?;
         let places = places(&variables, &home, managed)?;
+        let variables = Variables(variables);
         Ok(Machine { variables, home, working_folder, places, terminal: terminal() })
     }
 
     /// The variables that a configuration may name.
     pub fn environment(&self) -> Environment {
-        self.variables.clone().into_iter().collect()
+        self.variables.0.clone().into_iter().collect()
     }
 
     /// The folder that other programs keep their configuration in.

@@ -21,8 +21,8 @@ use crate::outcome::Failure;
 use crate::report;
 use crate::session::{Session, WritableScope};
 
-/// A server to be written.
-#[derive(Debug, Clone)]
+/// A server to be written. It does not print: secrets may be in it.
+#[derive(Clone)]
 pub struct NewServer {
     /// Its name.
     pub name: String,

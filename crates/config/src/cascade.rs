@@ -691,6 +691,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_it_prints_a_secret() {
+        let scene = Scene::default()
+            .with(
+                "user",
+                r#""a": {"command": "canary", "args": ["canary"], "env": {"K": "canary"}, "cwd": "canary", "x": "canary"},
+                   "b": {"type": "http", "url": "https://canary/?canary", "headers": {"A": "canary"}, "headersHelper": "canary", "oauth": {"clientId": "canary", "clientSecret": "canary"}}"#,
+            )
+            .set("V", "canary");
+        let before = format!("{:?}", scene.inputs);
+        let after = format!("{:?}", resolve(scene.inputs));
+        assert!(!before.contains("canary") && !after.contains("canary"), "{before}\n{after}");
+        assert!(after.contains("\"a\"") && after.contains("\"b\""));
+    }
+
+    #[test]
     fn trust_counts_only_where_the_server_may_run() {
         let trusting = r#""s": {"command": "x", "trust": true}"#;
         let trusted = |scene: Scene| resolve(scene.inputs).servers[0].is_trusted();

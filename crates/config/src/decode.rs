@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::document::{Member, Node, Span, Value};
 use crate::entry::{
-    Common, Ide, OAuth, Remote, ServerEntry, Stdio, ToolFilter, Transport, TransportKind,
+    Common, Ide, OAuth, Remote, ServerEntry, Stdio, ToolFilter, Transport, TransportKind, Written,
 };
 use crate::problem::{ProblemKind, Reporter, Severity, Subject};
 use crate::template::Template;
@@ -107,13 +107,13 @@ pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<S
 }
 
 /// Switching a server off, or saying something about it, does not make it another one.
-fn written(node: &Node) -> serde_json::Value {
+fn written(node: &Node) -> Written {
     let mut json = node.to_json();
     if let Some(members) = json.as_object_mut() {
         members.shift_remove("disabled");
         members.shift_remove("description");
     }
-    json
+    Written(json)
 }
 
 fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<Transport<Template>> {
@@ -180,7 +180,7 @@ fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<Stdio<Template>> {
 fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Remote<Template>> {
     let url = url(fields, kind);
     let headers = fields.pairs("headers", "a header", is_header_name);
-    let headers_helper = fields.string("headersHelper");
+    let headers_helper = fields.string("headersHelper").map(|text| Template::verbatim(&text));
     let oauth = oauth(fields);
     Some(Remote { url: url?, headers, headers_helper, oauth })
 }

@@ -1,6 +1,8 @@
 //! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
 //! trailing commas and a byte order mark stay as the person left them.
 
+use std::fmt;
+
 use serde_json::Value as Json;
 use thiserror::Error;
 
@@ -8,8 +10,8 @@ use crate::approval::Damaged;
 use crate::document::{Document, Member, Node, Span, SyntaxFault, Value, without_mark};
 use crate::splice::{self, Container, Layout, WhenEmpty};
 
-/// One change.
-#[derive(Debug, Clone)]
+/// One change. It prints no values: secrets may be among them.
+#[derive(Clone)]
 pub enum Edit {
     /// Defines a server, new or in place of the one of that name.
     PutServer {
@@ -53,6 +55,19 @@ pub enum Edit {
         /// Its value.
         value: Json,
     },
+}
+
+impl fmt::Debug for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::PutServer { name, .. } => write!(f, "PutServer({name})"),
+            Edit::RemoveServer { name } => write!(f, "RemoveServer({name})"),
+            Edit::SetKey { name, key, .. } => write!(f, "SetKey({name}, {key})"),
+            Edit::AddToList { key, text } => write!(f, "AddToList({key}, {text})"),
+            Edit::RemoveFromList { key, text } => write!(f, "RemoveFromList({key}, {text})"),
+            Edit::Initialise { key, .. } => write!(f, "Initialise({key})"),
+        }
+    }
 }
 
 /// Why a text could not be changed; it is left as it was.

@@ -54,8 +54,8 @@ pub struct Remote<T> {
     pub url: T,
     /// Headers on every request.
     pub headers: Vec<(String, T)>,
-    /// A command that prints more headers.
-    pub headers_helper: Option<String>,
+    /// A command that prints more headers. Nothing is put into it, and it does not print.
+    pub headers_helper: Option<Template>,
     /// How to sign in.
     pub oauth: Option<OAuth<T>>,
 }
@@ -284,7 +284,17 @@ pub struct Common {
     /// Keys that nobody knows, kept.
     pub unknown: Vec<String>,
     /// The whole entry as it stands in the file, what people may change freely left out.
-    pub written: Json,
+    pub written: Written,
+}
+
+/// An entry's JSON. It prints nothing of itself: secrets are in it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Written(pub Json);
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Written(…)")
+    }
 }
 
 /// An entry as written, checked for shape.
@@ -404,7 +414,7 @@ impl ServerSpec {
     /// Keys without effect count: they may mean something tomorrow.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut canon = Canon(Sha256::new());
-        canon.text(&self.common.written.to_string());
+        canon.text(&self.common.written.0.to_string());
         canon.transport(&self.transport);
         Fingerprint(format!("sha256:{}", hexadecimal(&canon.0.finalize())))
     }

@@ -9,8 +9,15 @@ use crate::entry::{ServerSpec, Transport};
 use crate::template::Text;
 
 /// `stdio:` and the argument vector as JSON, or `url:` and the URL.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// It does not print: arguments and URLs may hold secrets.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Signature(String);
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signature(…)")
+    }
+}
 
 impl Signature {
     /// The signature of a server; none for one inside the embedding program.
@@ -30,12 +37,6 @@ impl Signature {
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Signature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -95,6 +95,11 @@ impl Template {
         parse_at(text, 0)
     }
 
+    /// A text in which nothing is a variable.
+    pub fn verbatim(text: &str) -> Template {
+        Template { written: text.to_owned(), parts: vec![Part::Literal(text.to_owned())] }
+    }
+
     /// The text as written.
     pub fn written(&self) -> &str {
         &self.written

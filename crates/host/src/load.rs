@@ -1,6 +1,7 @@
 //! Finds and reads every source of configuration there is, and hands them to the cascade.
 //! Reads files and nothing else: no process is started, no address looked up, nothing connected to.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,13 +35,22 @@ pub struct Surroundings {
     pub embedded: Vec<Layer>,
 }
 
-/// One `--mcp-config`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One `--mcp-config`. JSON given inline does not print: secrets may be in it.
+#[derive(Clone, PartialEq, Eq)]
 pub enum DynamicConfig {
     /// A file.
     File(PathBuf),
     /// The JSON itself.
     Inline(String),
+}
+
+impl fmt::Debug for DynamicConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DynamicConfig::File(path) => write!(f, "File({})", path.display()),
+            DynamicConfig::Inline(_) => f.write_str("Inline(…)"),
+        }
+    }
 }
 
 /// Every source that was looked at, and the result.

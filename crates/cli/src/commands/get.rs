@@ -118,7 +118,7 @@ fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
     sheet.line("URL", &shown::url_template(&remote.url));
     sheet.pairs("Headers", ": ", &remote.headers);
     if let Some(helper) = &remote.headers_helper {
-        sheet.line("Headers from", &shown::command(helper));
+        sheet.line("Headers from", &shown::command(helper.written()));
     }
     if let Some(oauth) = &remote.oauth {
         sheet.line("Sign-in", &oauth_text(oauth));

@@ -1,6 +1,7 @@
 //! Reads JSON with comments into a tree in which every value knows where it stands.
 //! What the values mean is left to `decode` and `settings`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -123,6 +124,16 @@ impl From<ParseError> for SyntaxFault {
 pub struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
+    /// The last place that was asked for: a whole file may be one line, and counting it again for
+    /// everything in it would take for ever.
+    last: Cell<Place>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    line: usize,
+    byte: usize,
+    column: usize,
 }
 
 impl<'t> Lines<'t> {
@@ -130,15 +141,22 @@ impl<'t> Lines<'t> {
     pub fn of(text: &'t str) -> Lines<'t> {
         let after_breaks =
             text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
-        Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+        let starts = std::iter::once(0).chain(after_breaks).collect();
+        Lines { text, starts, last: Cell::default() }
     }
 
     /// The line and column of a byte.
     pub fn position(&self, byte: usize) -> Position {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
-        let before = &self.text[self.starts[line - 1]..byte];
-        Position { line, column: before.chars().count() + 1 }
+        let last = self.last.get();
+        let known = match last.line == line && last.byte <= byte {
+            true => last,
+            false => Place { line, byte: self.starts[line - 1], column: 1 },
+        };
+        let column = known.column + self.text[known.byte..byte].chars().count();
+        self.last.set(Place { line, byte, column });
+        Position { line, column }
     }
 
     /// The line's text without its ending; lines count from 1.
@@ -251,6 +269,19 @@ mod tests {
         let lines = Lines::of(text);
         assert_eq!(lines.position(fault.span().start), Position { line: 2, column: 8 });
         assert_eq!(lines.line(2), "  \"é\": yes");
+    }
+
+    #[test]
+    fn positions_are_the_same_in_whatever_order_they_are_asked() {
+        let text = "aé\nbüc\n日本語 x";
+        let all: Vec<usize> = (0..=text.len()).collect();
+        let alone: Vec<Position> = all.iter().map(|byte| Lines::of(text).position(*byte)).collect();
+        let lines = Lines::of(text);
+        let forwards: Vec<Position> = all.iter().map(|byte| lines.position(*byte)).collect();
+        let mut backwards: Vec<Position> =
+            all.iter().rev().map(|byte| lines.position(*byte)).collect();
+        backwards.reverse();
+        assert_eq!((&forwards, &backwards), (&alone, &alone));
     }
 
     #[test]

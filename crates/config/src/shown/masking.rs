@@ -23,14 +23,12 @@ enum Expects {
 
 /// The arguments with secrets masked.
 pub(super) fn masked(arguments: &[String]) -> Vec<String> {
-    let mut reader = Reader { expects: Expects::Nothing, key: false };
+    let mut reader = Reader { expects: Expects::Nothing };
     arguments.iter().map(|argument| reader.argument(argument)).collect()
 }
 
 struct Reader {
     expects: Expects,
-    /// The last word was a telling one, as a key in JSON would be.
-    key: bool,
 }
 
 impl Reader {
@@ -38,20 +36,23 @@ impl Reader {
         let mut shown = String::new();
         let mut rest = text;
         let mut spoke_of_header = false;
+        let mut previous = "";
         while !rest.is_empty() {
             let word = word_at(rest);
             if word.is_empty() {
                 let mark = rest.chars().next().map_or(1, char::len_utf8);
-                self.separator(&rest[..mark]);
+                if self.separator(&rest[..mark]) {
+                    previous = "";
+                }
                 shown.push_str(&rest[..mark]);
                 rest = &rest[mark..];
             } else {
                 spoke_of_header = self.expects == Expects::HeaderValue;
-                shown.push_str(&self.word(word));
+                shown.push_str(&self.word(word, previous));
+                previous = word;
                 rest = &rest[word.len()..];
             }
         }
-        self.key = false;
         // A header's value ends with its argument, unless nothing but the name stood in it.
         if self.expects == Expects::HeaderValue {
             self.expects = if spoke_of_header { Expects::Nothing } else { Expects::Credential };
@@ -59,22 +60,21 @@ impl Reader {
         shown
     }
 
-    fn separator(&mut self, mark: &str) {
+    /// Takes note of what stands between words; says whether what came before is over and done with.
+    fn separator(&mut self, mark: &str) -> bool {
         let quoted = matches!(mark, "\"" | "'" | "`");
         if self.expects == Expects::HeaderValue && quoted {
             self.expects = Expects::Nothing;
         }
-        if matches!(mark, ";" | "|" | "&" | "," | "{" | "}") {
-            self.key = false;
-            if self.expects != Expects::HeaderValue {
-                self.expects = Expects::Nothing;
-            }
+        let ends = matches!(mark, ";" | "|" | "&" | "," | "{" | "}");
+        if ends && self.expects != Expects::HeaderValue {
+            self.expects = Expects::Nothing;
         }
+        ends
     }
 
-    fn word(&mut self, word: &str) -> String {
+    fn word(&mut self, word: &str, previous: &str) -> String {
         let expects = std::mem::replace(&mut self.expects, Expects::Nothing);
-        let was_key = std::mem::replace(&mut self.key, is_secret_word(word) && is_name(word));
         let is_flag = word.len() > 1 && word.starts_with('-');
         match expects {
             Expects::Secret if !is_flag => hidden(word),
@@ -95,7 +95,7 @@ impl Reader {
             | Expects::Credential
             | Expects::Header
             | Expects::Assignment
-            | Expects::User => self.plain(word, was_key),
+            | Expects::User => self.plain(word, previous),
         }
     }
 
@@ -109,8 +109,9 @@ impl Reader {
     }
 
     /// A word that nothing announced.
-    fn plain(&mut self, word: &str, was_key: bool) -> String {
-        if word == ":" && was_key {
+    fn plain(&mut self, word: &str, previous: &str) -> String {
+        // `"token": "…"`, as JSON has it.
+        if word == ":" && is_name(previous) && is_secret_word(previous) {
             self.expects = Expects::Secret;
             return word.to_owned();
         }

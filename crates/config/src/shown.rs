@@ -148,6 +148,10 @@ const SECRET_WORDS: [&str; 12] = [
 const HARMLESS: [&str; 6] =
     ["maxtokens", "tokenizer", "tokenizers", "oldpwd", "pwd", "stricthostkeychecking"];
 
+/// What such a name ends with when it speaks of a secret without holding it.
+const ABOUT: [&str; 10] =
+    ["file", "path", "dir", "type", "mode", "url", "uri", "endpoint", "ttl", "limit"];
+
 /// Does a flag's, variable's or header's name announce a secret?
 pub fn is_secret_word(name: &str) -> bool {
     let plain: String = name
@@ -156,11 +160,13 @@ pub fn is_secret_word(name: &str) -> bool {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let is_negation = name.trim_start_matches('-').starts_with("no-");
-    if HARMLESS.iter().any(|word| plain == *word) || is_negation {
+    let words = words(name);
+    let is_about = words.last().is_some_and(|last| ABOUT.contains(&last.as_str()));
+    if HARMLESS.iter().any(|word| plain == *word) || is_negation || is_about {
         return false;
     }
     SECRET_WORDS.iter().any(|word| plain.contains(word))
-        || words(name).iter().any(|word| {
+        || words.iter().any(|word| {
             matches!(word.as_str(), "key" | "pat" | "pwd" | "pass" | "pw" | "auth" | "jwt" | "sig")
         })
 }
@@ -355,9 +361,18 @@ mod tests {
         ] {
             assert!(!looks_like_a_token(word), "{word}");
         }
-        for word in
-            ["--keyboard", "passenger", "author", "monkey", "PWD", "--max-tokens", "no-auth"]
-        {
+        for word in [
+            "--keyboard",
+            "passenger",
+            "author",
+            "monkey",
+            "PWD",
+            "--max-tokens",
+            "no-auth",
+            "--key-file",
+            "TOKEN_URL",
+            "--auth-type",
+        ] {
             assert!(!is_secret_word(word), "{word}");
         }
         for word in ["GITHUB_PAT", "AccountKey", "NOTION_TOKEN", "NODE_AUTH_TOKEN", "X-Api-Key"] {

@@ -82,6 +82,8 @@ pub struct Statistics {
     pub dropped_notifications: u64,
     /// Questions that found no room and were refused.
     pub refused_requests: u64,
+    /// Answers to pings and refusals that were dropped because the other side does not read.
+    pub dropped_answers: u64,
 }
 
 /// Why a call has no result.

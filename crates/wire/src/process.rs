@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -24,11 +25,13 @@ const AFTER_CLOSE: Duration = Duration::from_millis(80);
 const AFTER_INTERRUPT: Duration = Duration::from_millis(100);
 /// How long it has after it was told to terminate.
 const AFTER_TERMINATE: Duration = Duration::from_millis(400);
+/// How long the system may take to end it.
+const AFTER_KILL: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is remembered.
 const REMEMBERED: usize = 64 * 1024;
 
-/// What to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What to start. Arguments and variables do not print: secrets are among them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     /// The program, a name to look for or a path.
     pub command: OsString,
@@ -38,6 +41,12 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
     /// The folder it starts in.
     pub cwd: Option<PathBuf>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Program({})", self.command.display())
+    }
 }
 
 /// A program could not be started.
@@ -116,9 +125,9 @@ pub fn start(
 }
 
 impl Process {
-    /// The program's process number.
-    pub fn number(&self) -> u32 {
-        self.group.0.as_raw_nonzero().get().unsigned_abs()
+    /// The program's process number, while it runs.
+    pub fn number(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// The end of what the program said on standard error.
@@ -132,7 +141,9 @@ impl Process {
 
     /// Waits until the program has ended by itself.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+        let status = self.child.wait().await?;
+        self.group.finish();
+        Ok(status)
     }
 
     /// Ends the program, politely first and in at most 600 ms. The link must be dropped before, which
@@ -148,17 +159,17 @@ impl Process {
                 self.group.send(signal);
             }
             if let Ok(status) = timeout(patience, self.child.wait()).await {
-                self.group.send(Signal::KILL);
                 return self.over(status.ok(), after).await;
             }
         }
         self.group.send(Signal::KILL);
-        let status = self.child.wait().await.ok();
-        self.over(status, Push::Kill).await
+        let status = timeout(AFTER_KILL, self.child.wait()).await;
+        self.over(status.ok().and_then(Result::ok), Push::Kill).await
     }
 
     /// Nobody can ask any more what was said, so the listener ends too.
-    async fn over(self, status: Option<ExitStatus>, after: Push) -> Ended {
+    async fn over(mut self, status: Option<ExitStatus>, after: Push) -> Ended {
+        self.group.finish();
         let Process { said, listener, .. } = self;
         drop(said);
         let _ended_or_slow = timeout(AFTER_INTERRUPT, listener).await;
@@ -168,22 +179,30 @@ impl Process {
 
 /// A process group. Dropping it kills whoever is left in it.
 #[derive(Debug)]
-struct Group(Pid);
+struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Option<Group> {
         let number = child.id().and_then(|id| i32::try_from(id).ok())?;
-        Pid::from_raw(number).map(Group)
+        Pid::from_raw(number).map(|group| Group(Some(group)))
     }
 
     fn send(&self, signal: Signal) {
-        let _nobody_left = kill_process_group(self.0, signal);
+        if let Some(group) = self.0 {
+            let _nobody_left = kill_process_group(group, signal);
+        }
+    }
+
+    /// The leader is gone: kills whom it left behind, once. Later the number may be somebody else's.
+    fn finish(&mut self) {
+        self.send(Signal::KILL);
+        self.0 = None;
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.send(Signal::KILL);
+        self.finish();
     }
 }
 

@@ -92,6 +92,9 @@ impl Call {
 
     async fn run(self) -> Result<Payload, CallError> {
         let Call { peer, number, method, params, patience, listener } = self;
+        // Before the channel, so that on leaving the channel closes first: a question that the task has not
+        // taken yet is then never sent.
+        let mut guard = Guard { peer: &peer, number, reason: Some("the caller is gone") };
         let (answer, mut answered) = oneshot::channel();
         let wants_progress = listener.is_some() || matches!(patience, Patience::SinceProgress(_));
         let (progress, mut signs) = match wants_progress {
@@ -103,7 +106,6 @@ impl Call {
         };
         let message = Message::Request { id: Id::Number(number), method, params };
         let waiting = Waiting { answer, progress };
-        let mut guard = Guard { peer: &peer, number, reason: Some("the caller is gone") };
         let command = Command::Ask { number, message, waiting };
         let began = Instant::now();
         let sent = match patience.limit() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -18,6 +19,8 @@ use crate::message::{Id, Message, Payload, RemoteError};
 /// While more than this waits to be written, callers wait too.
 const HIGH_WATER: usize = 1024 * 1024;
 
+/// While more than this waits, our own answers to floods are dropped.
+const FLOOD: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -151,21 +154,30 @@ impl<L: Link> Driver<L> {
     fn be_asked(&mut self, id: Id, method: Cow<'static, str>, params: Option<Payload>) {
         if method == "ping" {
             let outcome = Ok(Payload::from_json(bytes::Bytes::from_static(b"{}")));
-            self.link.push(Message::Answer { id: Some(id), outcome });
+            self.reply(id, outcome);
             return;
         }
         let request = IncomingRequest { id, method, params, answer: self.answers.upgrade() };
         let Err(error) = self.events.try_send(Event::Request(request)) else { return };
         self.statistics.refused_requests += 1;
+        let message = match &error {
+            TrySendError::Full(_) => "too many questions are waiting",
+            TrySendError::Closed(_) => "nobody answers questions here",
+        };
         if let Event::Request(mut request) = error.into_inner() {
             request.answer = None;
-            let error = RemoteError {
-                code: -32603,
-                message: "too many questions are waiting".to_owned(),
-                data: None,
-            };
-            let id = Some(request.id.clone());
-            self.link.push(Message::Answer { id, outcome: Err(error) });
+            let error = RemoteError { code: -32603, message: message.to_owned(), data: None };
+            self.reply(request.id.clone(), Err(error));
+        }
+    }
+
+    /// Answers without anybody's doing. A side that asks and does not read gets no more of these: callers can
+    /// be made to wait, a flood of questions cannot.
+    fn reply(&mut self, id: Id, outcome: Result<Payload, RemoteError>) {
+        if self.link.queued() < FLOOD {
+            self.link.push(Message::Answer { id: Some(id), outcome });
+        } else {
+            self.statistics.dropped_answers += 1;
         }
     }
 }

@@ -340,3 +340,16 @@ async fn garbage_between_messages_is_counted_and_harmless() {
     drop(script);
     assert_eq!(connection.task.await.expect("it ends").garbage, 2);
 }
+
+#[tokio::test]
+async fn a_flood_of_questions_from_a_side_that_does_not_read_is_bounded() {
+    let (reader, mut script) = tokio::io::duplex(1 << 16);
+    let (_never_read, writer) = tokio::io::duplex(64);
+    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    let pings: String =
+        (0..100_000).map(|n| format!("{{\"id\":{n},\"method\":\"ping\"}}\n")).collect();
+    tokio::io::AsyncWriteExt::write_all(&mut script, pings.as_bytes()).await.expect("it is read");
+    drop(script);
+    let statistics = connection.task.await.expect("it ends");
+    assert!(statistics.dropped_answers > 0, "{statistics:?}");
+}

@@ -155,3 +155,13 @@ async fn two_hundred_programs_need_no_thread_each() {
         assert_eq!(process.stop().await.after, Push::Close);
     }
 }
+
+#[tokio::test]
+async fn a_program_that_ended_by_itself_leaves_nothing_behind_and_nobody_else_is_hit() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let (_link, mut process) = start("sleep 1000 & echo $! > child; exit 4", home.path());
+    let child = appears(home.path().join("child")).await;
+    assert_eq!(process.ended().await.expect("it ends").code(), Some(4));
+    assert_eq!(process.number(), None);
+    dies(&child).await;
+}

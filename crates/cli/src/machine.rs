@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use switchboard::config::import::Platform;
+use switchboard::config::shown::printable;
+use switchboard::config::source::Source;
 use switchboard::config::template::Environment;
 use switchboard::places::Places;
 
@@ -87,6 +89,14 @@ impl Machine {
         config_home(&self.variables, &self.home)
     }
 
+    /// A source as people like to read it.
+    pub fn shown_source(&self, source: &Source) -> String {
+        match source.path() {
+            Some(path) => self.shown(path),
+            None => printable(&source.to_string()),
+        }
+    }
+
     /// A path as people like to read it: from the working folder, or from home.
     pub fn shown(&self, path: &Path) -> String {
         let text = match (path.strip_prefix(&self.working_folder), path.strip_prefix(&self.home)) {
@@ -94,7 +104,7 @@ impl Machine {
             (_, Ok(rest)) if !rest.as_os_str().is_empty() => format!("~/{}", rest.display()),
             (Ok(_) | Err(_), Ok(_) | Err(_)) => path.display().to_string(),
         };
-        switchboard::config::shown::printable(&text)
+        printable(&text)
     }
 }
 

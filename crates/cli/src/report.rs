@@ -100,10 +100,7 @@ fn arrow() -> String {
 }
 
 fn place(machine: &Machine, problem: &Problem) -> String {
-    let source = match problem.origin.source.path() {
-        Some(path) => machine.shown(path),
-        None => printable(&problem.origin.source.to_string()),
-    };
+    let source = machine.shown_source(&problem.origin.source);
     match problem.origin.position {
         Some(position) => format!("{source}:{}:{}", position.line, position.column),
         None => source,

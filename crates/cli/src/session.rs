@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use switchboard::config::cascade::{Breadth, Server};
+use switchboard::config::cascade::{Breadth, Server, State};
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
 use switchboard::config::source::{Origin, Source};
 use switchboard::load::{self, Configuration, DynamicConfig, Surroundings};
 use switchboard::places::{PROJECT_FILE, project_root};
@@ -104,7 +103,11 @@ impl Session {
     ) -> Result<Vec<&'c Server>, Failure> {
         let mut found: Vec<&Server> =
             configuration.effective.servers.iter().filter(|it| it.name == name).collect();
-        found.sort_by_key(|server| !server.is_in_play());
+        found.sort_by_key(|server| match (server.is_in_play(), &server.state) {
+            (true, State::Invalid) => 1,
+            (true, _) => 0,
+            (false, _) => 2,
+        });
         if found.is_empty() {
             return Err(self.not_found(configuration, name));
         }
@@ -157,10 +160,7 @@ impl Session {
 
     /// A source as people like to read it.
     pub fn shown_source(&self, source: &Source) -> String {
-        match source.path() {
-            Some(path) => self.machine.shown(path),
-            None => printable(&source.to_string()),
-        }
+        self.machine.shown_source(source)
     }
 
     /// A path as people like to read it.

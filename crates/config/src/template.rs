@@ -40,7 +40,7 @@ impl fmt::Debug for Environment {
 }
 
 /// A secret that is named instead of written.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SecretReference {
     /// `${keychain:NAME}`: an entry of the system's keychain.
     Keychain(String),
@@ -51,6 +51,14 @@ pub enum SecretReference {
 }
 
 impl SecretReference {
+    /// What people may see of it: a command may hold a secret to get at a secret.
+    pub fn shown(&self) -> String {
+        match self {
+            SecretReference::Command(command) => format!("${{cmd:{}}}", shown::command(command)),
+            SecretReference::Keychain(_) | SecretReference::File(_) => self.to_string(),
+        }
+    }
+
     fn parse(inside: &str) -> Option<SecretReference> {
         let (kind, rest) = inside.split_once(':')?;
         if rest.is_empty() {
@@ -65,6 +73,13 @@ impl SecretReference {
     }
 }
 
+impl fmt::Debug for SecretReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+/// The whole of it, as it is written and hashed; for people there is [`SecretReference::shown`].
 impl fmt::Display for SecretReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -174,10 +189,7 @@ impl Template {
     pub fn shown(&self, literal: impl Fn(&str) -> String) -> String {
         let show = |part: &Part| match part {
             Part::Literal(text) => literal(text),
-            Part::Secret(SecretReference::Command(command)) => {
-                format!("${{cmd:{}}}", shown::command(command))
-            }
-            Part::Secret(reference) => reference.to_string(),
+            Part::Secret(reference) => reference.shown(),
             Part::Variable { name, default: None, written } => {
                 match named(name, written).as_str() {
                     "" => literal(written),

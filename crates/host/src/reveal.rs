@@ -3,9 +3,9 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use switchboard_config::problem::Unreadable;
 use switchboard_config::secret::Secret;
@@ -21,7 +21,7 @@ const LARGEST_SECRET: u64 = 65_536;
 
 /// A secret could not be fetched.
 #[derive(Debug, Error)]
-#[error("could not fetch {reference}")]
+#[error("could not fetch {}", .reference.shown())]
 pub struct RevealError {
     /// Which.
     pub reference: SecretReference,
@@ -121,33 +121,45 @@ fn keychain(name: &str) -> Result<String, RevealErrorKind> {
     output("secret-tool", &["lookup", "service", "switchboard", "name", name])
 }
 
-/// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too long.
 fn output(program: &'static str, arguments: &[&str]) -> Result<String, RevealErrorKind> {
+    output_within(PATIENCE, program, arguments)
+}
+
+/// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too
+/// long or prints too much.
+fn output_within(
+    patience: Duration,
+    program: &'static str,
+    arguments: &[&str],
+) -> Result<String, RevealErrorKind> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let start = |source| RevealErrorKind::Start { program, source };
+    let deadline = Instant::now() + patience;
     let mut child = command.spawn().map_err(start)?;
     let stdout = child.stdout.take();
     let (sender, printed) = mpsc::sync_channel(1);
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|pipe| pipe.take(LARGEST_SECRET + 1).read_to_end(&mut bytes));
-        let _nobody_waits_any_more = sender.send(read.and(Some(bytes)));
+        let _nobody_waits_any_more = sender.send(read.and(Some(bytes)).unwrap_or_default());
     });
-    let bytes = printed.recv_timeout(PATIENCE);
-    if bytes
-        .as_ref()
-        .map_or(true, |it| it.as_ref().is_none_or(|it| it.len() as u64 > LARGEST_SECRET))
-    {
+    let bytes = printed.recv_timeout(patience);
+    let is_fine = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= LARGEST_SECRET);
+    let ended = if is_fine { ended_by(deadline, &mut child).map_err(start)? } else { None };
+    if ended.is_none() {
         kill_group(&child);
     }
     let status = child.wait().map_err(start)?;
     let _ended_with_the_pipe = reader.join();
-    let bytes = bytes.map_err(|_| RevealErrorKind::Timeout)?.unwrap_or_default();
+    let bytes = bytes.map_err(|_| RevealErrorKind::Timeout)?;
     if bytes.len() as u64 > LARGEST_SECRET {
         return Err(RevealErrorKind::Output);
+    }
+    if ended.is_none() {
+        return Err(RevealErrorKind::Timeout);
     }
     if !status.success() {
         return Err(RevealErrorKind::Failed(status));
@@ -155,8 +167,20 @@ fn output(program: &'static str, arguments: &[&str]) -> Result<String, RevealErr
     String::from_utf8(bytes).map_err(|_| RevealErrorKind::Output)
 }
 
+/// A command may close its output and go on: it has to end too.
+fn ended_by(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    loop {
+        let ended = child.try_wait()?;
+        if ended.is_some() || Instant::now() >= deadline {
+            return Ok(ended);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 #[cfg(unix)]
-fn kill_group(child: &std::process::Child) {
+fn kill_group(child: &Child) {
     use rustix::process::{Pid, Signal, kill_process_group};
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _already_gone = kill_process_group(pid, Signal::KILL);
@@ -164,7 +188,7 @@ fn kill_group(child: &std::process::Child) {
 }
 
 #[cfg(not(unix))]
-fn kill_group(_: &std::process::Child) {}
+fn kill_group(_: &Child) {}
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +232,28 @@ mod tests {
             home,
             Err("what came back is no text of at most 65536 bytes"),
         );
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed_whether_it_still_prints_or_not() {
+        let patience = Duration::from_millis(200);
+        for script in
+            ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
+        {
+            let result = output_within(patience, "sh", &["-c", script]);
+            assert!(matches!(result, Err(RevealErrorKind::Timeout)), "{script}: {result:?}");
+        }
+        assert!(matches!(
+            output("no-such-program-anywhere", &[]),
+            Err(RevealErrorKind::Start { .. })
+        ));
+    }
+
+    #[test]
+    fn an_error_shows_no_secret_of_the_command_either() {
+        let reference = SecretReference::Command("false --password canary".to_owned());
+        let error = fetch(&reference, Path::new("/")).expect_err("it fails");
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error} {error:?}");
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn fetch_all(configuration: &Configuration, session: &Session) -> Vec<Fetched> {
                 }
                 printable(&words)
             });
-            let reference = reference.to_string();
+            let reference = reference.shown();
             fetched.push(Fetched { server: server.name.clone(), reference, failure });
         }
     }

@@ -39,3 +39,18 @@ fn an_unknown_name_gets_the_nearest_one() {
     hint: did you mean `github`?
     ");
 }
+
+#[test]
+fn of_a_bad_and_a_good_definition_the_good_one_comes_first_and_is_the_one_that_is_switched() {
+    let scene = scene();
+    scene
+        .servers(".mcp.json", r#""s": {"command": 1}"#)
+        .servers(USER, r#""s": {"command": "good"}"#);
+    let json = crate::support::json(&scene, &["get", "s", "--json"]);
+    assert_eq!(
+        (&json["definitions"][0]["state"], &json["definitions"][1]["state"]),
+        (&"ready".into(), &"invalid".into())
+    );
+    scene.swb(&["disable", "s"]).ok();
+    assert!(scene.read(USER).contains("\"disabled\": true"), "{}", scene.read(USER));
+}

@@ -362,7 +362,7 @@ fn name_at(text: &str) -> &str {
 }
 
 /// Where each `{` is closed, found in one pass; braces inside must balance.
-fn closing_braces(text: &str) -> HashMap<usize, usize> {
+pub(crate) fn closing_braces(text: &str) -> HashMap<usize, usize> {
     let mut open = Vec::new();
     let mut closings = HashMap::new();
     for (index, byte) in text.bytes().enumerate() {

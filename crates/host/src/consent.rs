@@ -11,6 +11,9 @@ use crate::store::{self, Privacy, StoreError};
 
 /// Notes decisions, each on a server of a project file. A damaged store is left alone: rejections may be in it.
 pub fn decide(places: &Places, decisions: &[(&Path, &str, Decision)]) -> Result<(), StoreError> {
+    if decisions.is_empty() {
+        return Ok(());
+    }
     store::change(&places.approvals(), Privacy::Owner, |text| {
         let mut approvals = parse(text)?;
         for (file, server, decision) in decisions {

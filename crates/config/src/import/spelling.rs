@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::editor::Editor;
+use crate::template::closing_braces;
 
 /// Defaults that hold variables may nest this deep; our own limit is higher.
 const DEEPEST_DEFAULT: usize = 8;
@@ -242,20 +243,6 @@ fn bare(text: &str) -> Reference<'_> {
     let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
     let remarks = if meant { vec![Remark::Needs(name.to_owned())] } else { Vec::new() };
     Reference::Known { written, text: written.to_owned(), remarks }
-}
-
-/// Where each `{` is closed, found in one pass; braces inside must balance.
-fn closing_braces(text: &str) -> HashMap<usize, usize> {
-    let mut open = Vec::new();
-    let mut closings = HashMap::new();
-    for (index, byte) in text.bytes().enumerate() {
-        match byte {
-            b'{' => open.push(index),
-            b'}' => closings.extend(open.pop().map(|start| (start, index))),
-            _ => {}
-        }
-    }
-    closings
 }
 
 #[cfg(test)]

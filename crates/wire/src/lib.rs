@@ -5,6 +5,7 @@
 //! pair in this process ([`memory::pair`]).
 //! What a payload means is decoded by whoever asked for it, by the method that was asked.
 
+pub mod fault;
 pub mod lines;
 pub mod link;
 pub mod memory;

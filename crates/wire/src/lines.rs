@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::link::{Arrival, Link, LinkEnd};
+use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{self, Malformed, Message, Messages};
 
 /// The largest message we take, unless told otherwise.
@@ -38,8 +38,8 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    fn push(&mut self, message: Message) {
-        message.write_to(&mut self.outbox.bytes);
+    fn push(&mut self, outgoing: Outgoing) {
+        outgoing.message.write_to(&mut self.outbox.bytes);
         self.outbox.bytes.push(b'\n');
     }
 
@@ -47,7 +47,7 @@ where
         self.outbox.remaining()
     }
 
-    async fn flush(&mut self) {
+    async fn farewell(&mut self) {
         while self.outbox.remaining() > 0 {
             if self.outbox.write_some(&mut self.writer).await.is_err() {
                 return;
@@ -209,6 +209,7 @@ mod tests {
                     seen.push(method.into_owned())
                 }
                 Ok(Arrival::Message(_)) => seen.push("message".to_owned()),
+                Ok(Arrival::Lost { .. }) => panic!("a byte stream loses nothing by itself"),
                 Ok(Arrival::Garbage(malformed)) => seen.push(malformed.to_string()),
                 Err(end) => return (seen, end),
             }
@@ -272,7 +273,7 @@ mod tests {
         let (mut written, writer) = tokio::io::duplex(1 << 16);
         let mut link = LineLink::new(reader, writer, 1000);
         for method in ["a", "b"] {
-            link.push(Message::Notification { method: method.into(), params: None });
+            link.push(Message::Notification { method: method.into(), params: None }.into());
         }
         assert!(link.queued() > 0);
         let waited = tokio::time::timeout(std::time::Duration::from_millis(20), link.next()).await;

@@ -2,22 +2,25 @@
 
 use std::future::Future;
 
+use http::HeaderMap;
 use thiserror::Error;
 
-use crate::message::{Malformed, Message};
+use crate::fault::Fault;
+use crate::message::{Id, Malformed, Message};
 
 /// One end of a way to send and receive messages.
 ///
 /// A link belongs to the peer's own task, so it needs no locks. Dropping it closes it.
 pub trait Link: Send + 'static {
     /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
-    fn push(&mut self, message: Message);
+    fn push(&mut self, outgoing: Outgoing);
 
     /// How many bytes wait in the queue. Above some bound the peer takes no more from its callers.
     fn queued(&self) -> usize;
 
-    /// Comes back when the queue is empty, or cannot be emptied any more. What arrives meanwhile may be lost.
-    fn flush(&mut self) -> impl Future<Output = ()> + Send;
+    /// Sends what waits and says goodbye where the transport has a way to. Comes back when that is done or
+    /// cannot be done; what arrives meanwhile may be lost.
+    fn farewell(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Moves the queue along and comes back with what arrives next.
     ///
@@ -25,11 +28,33 @@ pub trait Link: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<Arrival, LinkEnd>> + Send;
 }
 
+/// A message on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The message.
+    pub message: Message,
+    /// What is said beside it where the transport has headers; others pass it over.
+    pub headers: Option<Box<HeaderMap>>,
+}
+
+impl From<Message> for Outgoing {
+    fn from(message: Message) -> Outgoing {
+        Outgoing { message, headers: None }
+    }
+}
+
 /// What arrives over a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival {
     /// A message.
     Message(Message),
+    /// One message that was pushed could not be delivered, or its answer can no longer come. The link lives on.
+    Lost {
+        /// The question that gets no answer; absent where what was lost was no question.
+        id: Option<Id>,
+        /// What happened to it.
+        fault: Fault,
+    },
     /// Something that is none, and is passed over: servers print to the wrong stream.
     Garbage(Malformed),
 }
@@ -52,4 +77,7 @@ pub enum LinkEnd {
     /// Reading or writing failed.
     #[error("the connection failed: {0}")]
     Failed(std::io::ErrorKind),
+    /// What the link stands on could not be had, or was taken away.
+    #[error(transparent)]
+    Fault(#[from] Fault),
 }

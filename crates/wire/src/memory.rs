@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-use crate::link::{Arrival, Link, LinkEnd};
+use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::Message;
 
 /// How many messages may be between the two ends before a pusher's own queue begins to grow.
@@ -31,7 +31,8 @@ pub fn pair() -> (MemoryLink, MemoryLink) {
 }
 
 impl Link for MemoryLink {
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, outgoing: Outgoing) {
+        let message = outgoing.message;
         if !self.waiting.is_empty() {
             self.waiting.push_back(message);
         } else if let Err(mpsc::error::TrySendError::Full(message)) =
@@ -45,7 +46,7 @@ impl Link for MemoryLink {
         self.waiting.len() * SIZE
     }
 
-    async fn flush(&mut self) {
+    async fn farewell(&mut self) {
         while let Some(message) = self.waiting.pop_front() {
             if self.outgoing.send(message).await.is_err() {
                 return;
@@ -84,7 +85,7 @@ mod tests {
     async fn messages_arrive_in_order_even_past_what_fits_between() {
         let (mut one, mut other) = pair();
         for number in 0..BETWEEN * 3 {
-            one.push(message(number));
+            one.push(message(number).into());
         }
         assert_eq!(one.queued(), BETWEEN * 2 * SIZE);
         for number in 0..BETWEEN * 3 {
@@ -100,11 +101,11 @@ mod tests {
     #[tokio::test]
     async fn closing_one_end_closes_both_after_what_was_sent() {
         let (mut one, mut other) = pair();
-        one.push(message(1));
+        one.push(message(1).into());
         drop(one);
         assert_eq!(other.next().await, Ok(Arrival::Message(message(1))));
         assert_eq!(other.next().await, Err(LinkEnd::Closed));
-        other.push(message(2));
+        other.push(message(2).into());
         assert_eq!(other.next().await, Err(LinkEnd::Closed));
     }
 }

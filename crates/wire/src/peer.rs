@@ -13,7 +13,8 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::link::{Link, LinkEnd};
+use crate::fault::Fault;
+use crate::link::{Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
 
 pub use call::{Call, Progress};
@@ -95,6 +96,9 @@ pub enum CallError {
     /// No answer came in time; the other side was told to stop.
     #[error("no answer came within {} ms", .0.as_millis())]
     Timeout(Duration),
+    /// The question was not delivered, or its answer can no longer come; the connection lives on.
+    #[error("the question got no answer")]
+    Lost(#[source] Fault),
     /// The connection ended first. `sent` says whether the question may have reached the other side.
     #[error("the connection ended before the answer came")]
     Ended {
@@ -118,7 +122,7 @@ pub enum Sent {
 /// What callers ask of the task.
 #[derive(Debug)]
 enum Command {
-    Ask { number: u64, message: Message, waiting: call::Waiting },
+    Ask { number: u64, outgoing: Outgoing, waiting: call::Waiting },
     Send(Message),
 }
 

@@ -5,11 +5,13 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Abandoned, CallError, Command, Peer, Sent};
-use crate::link::LinkEnd;
+use crate::fault::Fault;
+use crate::link::{LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
 
 /// Progress that finds no room is dropped: the next one says more anyway.
@@ -23,6 +25,7 @@ pub struct Call {
     number: u64,
     method: Cow<'static, str>,
     params: Option<Payload>,
+    headers: Option<Box<HeaderMap>>,
     patience: Patience,
     listener: Option<mpsc::Sender<Progress>>,
 }
@@ -53,12 +56,14 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) enum Answered {
     Outcome(Result<Payload, RemoteError>),
+    Lost(Fault),
     Ended(LinkEnd),
 }
 
 impl Call {
     pub(super) fn new(peer: Peer, number: u64, method: Cow<'static, str>) -> Call {
-        Call { peer, number, method, params: None, patience: Patience::Endless, listener: None }
+        let patience = Patience::Endless;
+        Call { peer, number, method, params: None, headers: None, patience, listener: None }
     }
 
     /// The call's number, which is also the progress token to put into its parameters.
@@ -69,6 +74,12 @@ impl Call {
     /// The parameters.
     pub fn params(mut self, params: Payload) -> Call {
         self.params = Some(params);
+        self
+    }
+
+    /// What is said beside the call, where the transport has headers.
+    pub fn headers(mut self, headers: HeaderMap) -> Call {
+        self.headers = Some(Box::new(headers));
         self
     }
 
@@ -91,7 +102,7 @@ impl Call {
     }
 
     async fn run(self) -> Result<Payload, CallError> {
-        let Call { peer, number, method, params, patience, listener } = self;
+        let Call { peer, number, method, params, headers, patience, listener } = self;
         // Before the channel, so that on leaving the channel closes first: a question that the task has not
         // taken yet is then never sent.
         let mut guard = Guard { peer: &peer, number, reason: Some("the caller is gone") };
@@ -106,7 +117,8 @@ impl Call {
         };
         let message = Message::Request { id: Id::Number(number), method, params };
         let waiting = Waiting { answer, progress };
-        let command = Command::Ask { number, message, waiting };
+        let outgoing = Outgoing { message, headers };
+        let command = Command::Ask { number, outgoing, waiting };
         let began = Instant::now();
         let sent = match patience.limit() {
             None => peer.commands.send(command).await.map_err(|_| ()),
@@ -142,6 +154,7 @@ impl Call {
         guard.reason = None;
         match outcome {
             Ok(Answered::Outcome(outcome)) => outcome.map_err(CallError::from),
+            Ok(Answered::Lost(fault)) => Err(CallError::Lost(fault)),
             Ok(Answered::Ended(how)) => Err(CallError::Ended { how, sent: Sent::Maybe }),
             Err(_) => Err(CallError::Ended { how: peer.how_it_ended(), sent: Sent::Maybe }),
         }

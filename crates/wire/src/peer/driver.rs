@@ -60,13 +60,14 @@ impl<L: Link> Driver<L> {
                     }
                     None => {
                         // Nobody holds a handle any more; what was said last still leaves.
-                        let _other_side_slow = timeout(FAREWELL, self.link.flush()).await;
+                        let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;
                         break LinkEnd::Closed;
                     }
                 },
                 Some(call) = abandoned.recv() => self.abandon(&call),
                 arrival = self.link.next() => match arrival {
                     Ok(Arrival::Message(message)) => self.receive(message),
+                    Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
                     Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
                     Err(how) => break how,
                 },
@@ -92,14 +93,14 @@ impl<L: Link> Driver<L> {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Ask { number, message, waiting } => {
+            Command::Ask { number, outgoing, waiting } => {
                 if waiting.answer.is_closed() {
                     return;
                 }
                 self.waiting.insert(number, waiting);
-                self.link.push(message);
+                self.link.push(outgoing);
             }
-            Command::Send(message) => self.link.push(message),
+            Command::Send(message) => self.link.push(message.into()),
         }
     }
 
@@ -111,25 +112,25 @@ impl<L: Link> Driver<L> {
         let params = json!({"requestId": call.number, "reason": call.reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
-        self.link.push(Message::Notification { method, params: Some(params) });
+        self.link.push(Message::Notification { method, params: Some(params) }.into());
     }
 
     fn receive(&mut self, message: Message) {
         match message {
-            Message::Answer { id, outcome } => self.settle(id, outcome),
+            Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
             Message::Notification { method, params } => self.hear(method, params),
             Message::Request { id, method, params } => self.be_asked(id, method, params),
         }
     }
 
-    fn settle(&mut self, id: Option<Id>, outcome: Result<Payload, RemoteError>) {
+    fn settle(&mut self, id: Option<Id>, answered: Answered) {
         let waiting = match id {
             Some(Id::Number(number)) => self.waiting.remove(&number),
             Some(Id::Other(_)) | None => None,
         };
         match waiting {
             Some(waiting) => {
-                let _caller_left = waiting.answer.send(Answered::Outcome(outcome));
+                let _caller_left = waiting.answer.send(answered);
             }
             None => self.statistics.stray_answers += 1,
         }
@@ -175,7 +176,7 @@ impl<L: Link> Driver<L> {
     /// be made to wait, a flood of questions cannot.
     fn reply(&mut self, id: Id, outcome: Result<Payload, RemoteError>) {
         if self.link.queued() < FLOOD {
-            self.link.push(Message::Answer { id: Some(id), outcome });
+            self.link.push(Message::Answer { id: Some(id), outcome }.into());
         } else {
             self.statistics.dropped_answers += 1;
         }

@@ -85,7 +85,7 @@ async fn answers_find_their_questions_in_any_order() {
         }
         for id in ids.into_iter().rev() {
             let Id::Number(number) = id else { panic!("ours are numbers") };
-            server.push(answer(Id::Number(number), &number.to_string()));
+            server.push(answer(Id::Number(number), &number.to_string()).into());
         }
         let _until_it_ends = server.next().await;
     });
@@ -112,7 +112,7 @@ async fn an_error_comes_back_as_it_was_sent() {
         message: "no such thing".to_owned(),
         data: Some(payload("{\"uri\": 1}")),
     };
-    server.push(Message::Answer { id: Some(id), outcome: Err(error.clone()) });
+    server.push(Message::Answer { id: Some(id), outcome: Err(error.clone()) }.into());
     assert_eq!(call.await.expect("it does not panic"), Err(CallError::Remote(error)));
 }
 
@@ -132,13 +132,13 @@ async fn a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_stray() 
     assert_eq!(method, "notifications/cancelled");
     let params: serde_json::Value = params.expect("it has parameters").decode().expect("JSON");
     assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "no answer came in time"}));
-    server.push(answer(id.clone(), "1"));
-    server.push(answer(id, "1"));
-    server.push(answer(Id::Number(99), "1"));
-    server.push(answer(Id::Other(Bytes::from_static(b"\"x\"")), "1"));
+    server.push(answer(id.clone(), "1").into());
+    server.push(answer(id, "1").into());
+    server.push(answer(Id::Number(99), "1").into());
+    server.push(answer(Id::Other(Bytes::from_static(b"\"x\"")), "1").into());
     let next = tokio::spawn(connection.peer.call("next").into_future());
     let id = asked(&mut server).await;
-    server.push(answer(id, "2"));
+    server.push(answer(id, "2").into());
     assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
     drop((connection.peer, server));
     assert_eq!(connection.task.await.expect("it ends").stray_answers, 4);
@@ -156,7 +156,7 @@ async fn a_dropped_call_is_cancelled_and_the_connection_goes_on() {
     assert_eq!(method, "notifications/cancelled");
     let next = tokio::spawn(connection.peer.call("next").into_future());
     let id = asked(&mut server).await;
-    server.push(answer(id, "2"));
+    server.push(answer(id, "2").into());
     assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
 }
 
@@ -176,13 +176,16 @@ async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
     for (step, token) in tokens.iter().enumerate() {
         tokio::time::advance(Duration::from_secs(4)).await;
         let params = payload(&format!("{{\"progressToken\": {token}, \"progress\": {step}}}"));
-        server.push(Message::Notification {
-            method: "notifications/progress".into(),
-            params: Some(params.clone()),
-        });
+        server.push(
+            Message::Notification {
+                method: "notifications/progress".into(),
+                params: Some(params.clone()),
+            }
+            .into(),
+        );
         assert_eq!(signs.recv().await, Some(Progress(params)));
     }
-    server.push(answer(id, "\"done\""));
+    server.push(answer(id, "\"done\"").into());
     assert_eq!(call.await.expect("it does not panic"), Ok(payload("\"done\"")));
 }
 
@@ -216,13 +219,18 @@ async fn when_the_connection_ends_every_call_is_told_whether_it_had_left() {
 async fn a_ping_is_answered_even_when_nobody_listens() {
     let (connection, mut server) = scripted();
     drop(connection.events);
-    server.push(Message::Request {
-        id: Id::Other(Bytes::from_static(b"\"p1\"")),
-        method: "ping".into(),
-        params: None,
-    });
+    server.push(
+        Message::Request {
+            id: Id::Other(Bytes::from_static(b"\"p1\"")),
+            method: "ping".into(),
+            params: None,
+        }
+        .into(),
+    );
     assert_eq!(heard(&mut server).await, answer(Id::Other(Bytes::from_static(b"\"p1\"")), "{}"));
-    server.push(Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None });
+    server.push(
+        Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None }.into(),
+    );
     let Message::Answer { outcome: Err(error), .. } = heard(&mut server).await else {
         panic!("it is refused")
     };
@@ -232,7 +240,9 @@ async fn a_ping_is_answered_even_when_nobody_listens() {
 #[tokio::test]
 async fn a_question_that_is_dropped_is_answered_with_an_error() {
     let (mut connection, mut server) = scripted();
-    server.push(Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None });
+    server.push(
+        Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None }.into(),
+    );
     drop(connection.events.recv().await);
     let Message::Answer { id, outcome: Err(_) } = heard(&mut server).await else {
         panic!("it is an error")
@@ -244,14 +254,17 @@ async fn a_question_that_is_dropped_is_answered_with_an_error() {
 async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() {
     let (connection, mut server) = scripted();
     for _ in 0..10_000 {
-        server.push(Message::Notification {
-            method: "notifications/tools/list_changed".into(),
-            params: None,
-        });
+        server.push(
+            Message::Notification {
+                method: "notifications/tools/list_changed".into(),
+                params: None,
+            }
+            .into(),
+        );
     }
     let call = tokio::spawn(connection.peer.call("x").into_future());
     let id = asked(&mut server).await;
-    server.push(answer(id, "1"));
+    server.push(answer(id, "1").into());
     let result = tokio::select! {
         result = call => result.expect("it does not panic"),
         end = server.next() => panic!("nothing else is said: {end:?}"),

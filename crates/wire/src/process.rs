@@ -1,13 +1,19 @@
 //! A server that is a program of its own: started in a group of its own, listened to, and stopped for good.
 //! Which program, with which variables and whether at all, is decided above.
 
+mod guard;
+mod kin;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
@@ -17,7 +23,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::lines::LineLink;
+use crate::lines::{LARGEST_MESSAGE, LineLink};
+
+pub use guard::{Guard, GuardProgram, stand};
+pub use kin::{MARK, reap};
 
 /// How long a program has to end by itself once its standard input is closed.
 const AFTER_CLOSE: Duration = Duration::from_millis(80);
@@ -29,6 +38,26 @@ const AFTER_TERMINATE: Duration = Duration::from_millis(400);
 const AFTER_KILL: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is remembered.
 const REMEMBERED: usize = 64 * 1024;
+
+/// Programs that this process has started so far; each has a number in its mark.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+/// How programs are kept.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    /// The largest message we take from it.
+    pub largest_message: usize,
+    /// Who kills it when we can not.
+    pub guard: Option<Guard>,
+    /// Who else hears what it says on standard error. What finds no room there is passed over.
+    pub said: Option<mpsc::Sender<Bytes>>,
+}
+
+impl Default for Keeping {
+    fn default() -> Keeping {
+        Keeping { largest_message: LARGEST_MESSAGE, guard: None, said: None }
+    }
+}
 
 /// What to start. Arguments and variables do not print: secrets are among them.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,6 +97,7 @@ pub type ProcessLink = LineLink<ChildStdout, ChildStdin>;
 pub struct Process {
     child: Child,
     group: Group,
+    mark: String,
     said: mpsc::Sender<oneshot::Sender<Vec<u8>>>,
     listener: JoinHandle<()>,
 }
@@ -79,6 +109,21 @@ pub struct Ended {
     pub status: Option<ExitStatus>,
     /// What it took.
     pub after: Push,
+}
+
+/// When to look for processes that left their program's group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// As soon as the program is gone.
+    Now,
+    /// Not here: many programs end at once, and [`search_all`] follows.
+    Later,
+}
+
+/// Kills everybody whom any program of this process started, in whatever group. Only for the end, when nothing
+/// of ours shall run any more. Blocks while it looks through the process table.
+pub fn search_all() -> usize {
+    kin::kill_marked(&kin::Owner::this().to_string())
 }
 
 /// What it took to end a program.
@@ -95,16 +140,15 @@ pub enum Push {
 }
 
 /// Starts a program in a process group of its own. Must be called inside a runtime.
-pub fn start(
-    program: &Program,
-    largest_message: usize,
-) -> Result<(ProcessLink, Process), StartError> {
+pub fn start(program: &Program, keeping: &Keeping) -> Result<(ProcessLink, Process), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
+    let mark = kin::Owner::this().mark(STARTED.fetch_add(1, Ordering::Relaxed));
     let mut command = Command::new(&program.command);
     command
         .args(&program.args)
         .env_clear()
         .envs(program.env.iter().map(|(name, value)| (name, value)))
+        .env(MARK, &mark)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -113,15 +157,15 @@ pub fn start(
         command.current_dir(cwd);
     }
     let mut child = command.spawn().map_err(fail)?;
-    let group = Group::of(&child).ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let group = Group::of(&child, keeping.guard.clone()).ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(fail(io::ErrorKind::BrokenPipe.into()));
     };
     let (said, questions) = mpsc::channel(8);
-    let listener = tokio::spawn(listen(stderr, questions));
-    let link = LineLink::new(stdout, stdin, largest_message);
-    Ok((link, Process { child, group, said, listener }))
+    let listener = tokio::spawn(listen(stderr, questions, keeping.said.clone()));
+    let link = LineLink::new(stdout, stdin, keeping.largest_message);
+    Ok((link, Process { child, group, mark, said, listener }))
 }
 
 impl Process {
@@ -148,7 +192,7 @@ impl Process {
 
     /// Ends the program, politely first and in at most 600 ms. The link must be dropped before, which
     /// closes its standard input. What it started and left behind is killed in any case.
-    pub async fn stop(mut self) -> Ended {
+    pub async fn stop(mut self, search: Search) -> Ended {
         let steps = [
             (Push::Close, None, AFTER_CLOSE),
             (Push::Interrupt, Some(Signal::INT), AFTER_INTERRUPT),
@@ -159,18 +203,22 @@ impl Process {
                 self.group.send(signal);
             }
             if let Ok(status) = timeout(patience, self.child.wait()).await {
-                return self.over(status.ok(), after).await;
+                return self.over(status.ok(), after, search).await;
             }
         }
         self.group.send(Signal::KILL);
         let status = timeout(AFTER_KILL, self.child.wait()).await;
-        self.over(status.ok().and_then(Result::ok), Push::Kill).await
+        self.over(status.ok().and_then(Result::ok), Push::Kill, search).await
     }
 
-    /// Nobody can ask any more what was said, so the listener ends too.
-    async fn over(mut self, status: Option<ExitStatus>, after: Push) -> Ended {
+    /// Nobody can ask any more what was said, so the listener ends too. Whoever left the group is looked for,
+    /// off the runtime's threads, for that takes a look at every process there is.
+    async fn over(mut self, status: Option<ExitStatus>, after: Push, search: Search) -> Ended {
         self.group.finish();
-        let Process { said, listener, .. } = self;
+        let Process { said, listener, mark, .. } = self;
+        if search == Search::Now {
+            let _found = tokio::task::spawn_blocking(move || kin::kill_marked(&mark)).await;
+        }
         drop(said);
         let _ended_or_slow = timeout(AFTER_INTERRUPT, listener).await;
         Ended { status, after }
@@ -179,16 +227,23 @@ impl Process {
 
 /// A process group. Dropping it kills whoever is left in it.
 #[derive(Debug)]
-struct Group(Option<Pid>);
+struct Group {
+    leader: Option<Pid>,
+    guard: Option<Guard>,
+}
 
 impl Group {
-    fn of(child: &Child) -> Option<Group> {
+    fn of(child: &Child, guard: Option<Guard>) -> Option<Group> {
         let number = child.id().and_then(|id| i32::try_from(id).ok())?;
-        Pid::from_raw(number).map(|group| Group(Some(group)))
+        let leader = Pid::from_raw(number)?;
+        if let Some(guard) = &guard {
+            guard.watch(leader);
+        }
+        Some(Group { leader: Some(leader), guard })
     }
 
     fn send(&self, signal: Signal) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.leader {
             let _nobody_left = kill_process_group(group, signal);
         }
     }
@@ -196,7 +251,9 @@ impl Group {
     /// The leader is gone: kills whom it left behind, once. Later the number may be somebody else's.
     fn finish(&mut self) {
         self.send(Signal::KILL);
-        self.0 = None;
+        if let (Some(leader), Some(guard)) = (self.leader.take(), &self.guard) {
+            guard.forget(leader);
+        }
     }
 }
 
@@ -210,6 +267,7 @@ impl Drop for Group {
 async fn listen(
     mut stderr: impl AsyncRead + Unpin,
     mut questions: mpsc::Receiver<oneshot::Sender<Vec<u8>>>,
+    also: Option<mpsc::Sender<Bytes>>,
 ) {
     let mut remembered = VecDeque::new();
     let mut buffer = vec![0; 16 * 1024];
@@ -219,7 +277,12 @@ async fn listen(
             biased;
             read = stderr.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false,
-                Ok(count) => remember(&mut remembered, &buffer[..count]),
+                Ok(count) => {
+                    remember(&mut remembered, &buffer[..count]);
+                    if let Some(also) = &also {
+                        let _no_room = also.try_send(Bytes::copy_from_slice(&buffer[..count]));
+                    }
+                }
             },
             question = questions.recv() => match question {
                 Some(question) => {

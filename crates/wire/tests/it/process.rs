@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::lines::LARGEST_MESSAGE;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::{CallError, Peer, Sent};
-use switchboard_wire::process::{self, Process, ProcessLink, Program, Push};
+use switchboard_wire::process::{self, Keeping, Process, ProcessLink, Program, Push, Search};
 
 fn shell(script: &str, folder: &Path) -> Program {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -21,7 +20,7 @@ fn shell(script: &str, folder: &Path) -> Program {
 }
 
 fn start(script: &str, folder: &Path) -> (ProcessLink, Process) {
-    process::start(&shell(script, folder), LARGEST_MESSAGE).expect("a shell can be started")
+    process::start(&shell(script, folder), &Keeping::default()).expect("a shell can be started")
 }
 
 /// Answers every line with a result: what the shell knows of JSON.
@@ -41,7 +40,7 @@ async fn a_program_is_asked_and_answers_with_the_environment_and_folder_it_was_g
     assert_eq!(result, Ok(Payload::from_json(Bytes::from(expected))));
     drop(connection.peer);
     connection.task.await.expect("it ends");
-    let ended = process.stop().await;
+    let ended = process.stop(Search::Now).await;
     assert_eq!((ended.after, ended.status.and_then(|it| it.code())), (Push::Close, Some(0)));
 }
 
@@ -53,7 +52,7 @@ async fn a_program_that_is_not_there_is_named() {
         env: vec![],
         cwd: None,
     };
-    let error = process::start(&program, LARGEST_MESSAGE).expect_err("it is not there");
+    let error = process::start(&program, &Keeping::default()).expect_err("it is not there");
     assert_eq!(error.to_string(), "could not start `no-such-program-anywhere`");
     assert_eq!(error.source.kind(), std::io::ErrorKind::NotFound);
 }
@@ -65,7 +64,7 @@ async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_la
     let connection = Peer::start(link);
     let result = connection.peer.call("x").await;
     assert_eq!(result, Err(CallError::Ended { how: LinkEnd::Closed, sent: Sent::Maybe }));
-    let ended = process.stop();
+    let ended = process.stop(Search::Now);
     assert_eq!(ended.await.status.and_then(|it| it.code()), Some(3));
 }
 
@@ -81,7 +80,7 @@ async fn what_is_said_on_standard_error_is_remembered_up_to_a_bound_and_never_wa
     assert!(said.ends_with(b"the-end\n"));
     drop(connection.peer);
     connection.task.await.expect("it ends");
-    process.stop().await;
+    process.stop(Search::Now).await;
 }
 
 /// Is a process with this number alive, and no zombie?
@@ -120,7 +119,7 @@ async fn a_stubborn_program_is_killed_with_what_it_started() {
     let child = appears(home.path().join("child")).await;
     assert!(is_alive(&child));
     drop(link);
-    assert_eq!(process.stop().await.after, Push::Kill);
+    assert_eq!(process.stop(Search::Now).await.after, Push::Kill);
     dies(&child).await;
 }
 
@@ -130,7 +129,7 @@ async fn a_polite_program_that_leaves_a_child_behind_leaves_nothing_behind() {
     let (link, process) = start("sleep 1000 & echo $! > child; read -r line", home.path());
     let child = appears(home.path().join("child")).await;
     drop(link);
-    assert_eq!(process.stop().await.after, Push::Close);
+    assert_eq!(process.stop(Search::Now).await.after, Push::Close);
     dies(&child).await;
 }
 
@@ -145,6 +144,22 @@ async fn dropping_a_process_kills_everything_at_once() {
 }
 
 #[tokio::test]
+async fn a_child_that_left_the_group_is_found_by_its_mark() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let script = "setsid sh -c 'echo $$ > child; sleep 1000' & read -r line";
+    let (link, process) = start(script, home.path());
+    let (other_link, other) = start("read -r line", home.path());
+    let child = appears(home.path().join("child")).await;
+    drop(link);
+    process.stop(Search::Now).await;
+    dies(&child).await;
+    let number = other.number().expect("it runs").to_string();
+    assert!(is_alive(&number), "another program of ours is none of its business");
+    drop(other_link);
+    other.stop(Search::Now).await;
+}
+
+#[tokio::test]
 async fn two_hundred_programs_need_no_thread_each() {
     let home = tempfile::tempdir().expect("a temp folder");
     let running: Vec<_> = (0..200).map(|_| start("read -r line", home.path())).collect();
@@ -152,7 +167,7 @@ async fn two_hundred_programs_need_no_thread_each() {
     assert!(threads < 20, "{threads} threads");
     for (link, process) in running {
         drop(link);
-        assert_eq!(process.stop().await.after, Push::Close);
+        assert_eq!(process.stop(Search::Later).await.after, Push::Close);
     }
 }
 

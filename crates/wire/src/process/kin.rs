@@ -1,0 +1,136 @@
+//! Finds the processes that descend from a program of ours, by a mark in their environment.
+//! A child hands its environment down, so the mark also finds those who left its process group.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable that carries the mark.
+pub const MARK: &str = "SWITCHBOARD_OWNER";
+
+/// How often we look again: a process may fork while we look.
+const ROUNDS: usize = 10;
+
+/// Who started a program: a process that can be told from a later one of the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    number: u32,
+    began: String,
+}
+
+impl Owner {
+    /// This process.
+    pub fn this() -> Owner {
+        let number = std::process::id();
+        Owner { number, began: began(number).unwrap_or_default() }
+    }
+
+    /// The mark of the owner's nth program.
+    pub fn mark(&self, program: u64) -> String {
+        format!("{self}/{program}")
+    }
+
+    fn parse(text: &str) -> Option<Owner> {
+        let (number, began) = text.split_once('.')?;
+        Some(Owner { number: number.parse().ok()?, began: began.to_owned() })
+    }
+
+    fn is_alive(&self) -> bool {
+        began(self.number).is_some_and(|began| began == self.began)
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.number, self.began)
+    }
+}
+
+/// Kills everybody whose mark says that this owner's program started them, or any of its programs where the
+/// mark is the owner's own. Blocks while it looks through the process table. Comes back with how many it killed.
+pub fn kill_marked(mark: &str) -> usize {
+    kill_where(|found| is_of(found, mark))
+}
+
+/// Kills what owners left behind who are no more.
+pub fn reap() -> usize {
+    kill_where(|found| {
+        let owner = found.split('/').next().and_then(Owner::parse);
+        owner.is_some_and(|owner| !owner.is_alive())
+    })
+}
+
+fn is_of(found: &str, mark: &str) -> bool {
+    found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn kill_where(is_wanted: impl Fn(&str) -> bool) -> usize {
+    let mut killed = 0;
+    for _ in 0..ROUNDS {
+        let mut found = 0;
+        for number in processes() {
+            if mark_of(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(&mark)))
+                && let Some(process) = i32::try_from(number).ok().and_then(Pid::from_raw)
+                && kill_process(process, Signal::KILL).is_ok()
+            {
+                found += 1;
+            }
+        }
+        killed += found;
+        if found == 0 {
+            break;
+        }
+    }
+    killed
+}
+
+fn processes() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let own = std::process::id();
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number != own)
+        .collect()
+}
+
+/// The mark in a process's environment; an error where that is not ours to read, or the process is gone.
+/// A process that has ended and was not waited for has no environment any more.
+fn mark_of(number: u32) -> io::Result<Option<String>> {
+    let environment = fs::read(format!("/proc/{number}/environ"))?;
+    let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
+        variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
+    });
+    Ok(marked.and_then(|value| String::from_utf8(value).ok()))
+}
+
+/// When a process began, in the kernel's own count.
+fn began(number: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; the fields after it do not.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_its_owners_and_no_other_ones() {
+        assert!(is_of("12.99/3", "12.99") && is_of("12.99/3", "12.99/3"));
+        assert!(!is_of("12.99/31", "12.99/3") && !is_of("12.991/3", "12.99"));
+    }
+
+    #[test]
+    fn an_owner_is_told_from_a_later_process_of_the_same_number() {
+        let this = Owner::this();
+        assert!(this.is_alive());
+        assert_eq!(Owner::parse(&this.to_string()), Some(this.clone()));
+        let earlier = Owner { began: format!("{}0", this.began), ..this };
+        assert!(!earlier.is_alive());
+    }
+}

@@ -5,11 +5,17 @@
 //! pair in this process ([`memory::pair`]).
 //! What a payload means is decoded by whoever asked for it, by the method that was asked.
 
+pub mod client;
+pub mod era;
 pub mod fault;
+pub mod handshake;
+pub mod introduction;
 pub mod lines;
 pub mod link;
 pub mod memory;
 pub mod message;
+pub mod mirror;
+mod params;
 pub mod peer;
 #[cfg(unix)]
 pub mod process;

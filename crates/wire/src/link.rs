@@ -12,6 +12,9 @@ use crate::message::{Id, Malformed, Message};
 ///
 /// A link belongs to the peer's own task, so it needs no locks. Dropping it closes it.
 pub trait Link: Send + 'static {
+    /// Do headers beside a message reach the other side?
+    const CARRIES_HEADERS: bool = false;
+
     /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
     fn push(&mut self, outgoing: Outgoing);
 

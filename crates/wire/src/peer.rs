@@ -32,6 +32,7 @@ pub struct Peer {
     abandoned: mpsc::UnboundedSender<Abandoned>,
     numbers: Arc<AtomicU64>,
     end: watch::Receiver<Option<LinkEnd>>,
+    carries_headers: bool,
 }
 
 /// A connection that has just begun.
@@ -135,7 +136,7 @@ struct Abandoned {
 
 impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
-    pub fn start(link: impl Link) -> Connection {
+    pub fn start<L: Link>(link: L) -> Connection {
         let (commands, from_callers) = mpsc::channel(COMMANDS);
         let (abandoned, from_abandoned) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENTS);
@@ -143,7 +144,9 @@ impl Peer {
         let weak = commands.downgrade();
         let driver = driver::Driver::new(link, to_listener, weak, ended);
         let task = tokio::spawn(driver.run(from_callers, from_abandoned));
-        let peer = Peer { commands, abandoned, numbers: Arc::new(AtomicU64::new(1)), end };
+        let numbers = Arc::new(AtomicU64::new(1));
+        let carries_headers = L::CARRIES_HEADERS;
+        let peer = Peer { commands, abandoned, numbers, end, carries_headers };
         Connection { peer, events, task }
     }
 
@@ -162,6 +165,11 @@ impl Peer {
         let message = Message::Notification { method: method.into(), params };
         let sent = self.commands.send(Command::Send(message)).await;
         sent.map_err(|_| CallError::Ended { how: self.how_it_ended(), sent: Sent::No })
+    }
+
+    /// Do headers beside a call reach the other side?
+    pub fn carries_headers(&self) -> bool {
+        self.carries_headers
     }
 
     /// Waits until the connection has ended.

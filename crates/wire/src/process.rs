@@ -157,7 +157,8 @@ pub fn start(program: &Program, keeping: &Keeping) -> Result<(ProcessLink, Proce
         command.current_dir(cwd);
     }
     let mut child = command.spawn().map_err(fail)?;
-    let group = Group::of(&child, keeping.guard.clone()).ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let group = Group::of(&child, keeping.guard.clone())
+        .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(fail(io::ErrorKind::BrokenPipe.into()));

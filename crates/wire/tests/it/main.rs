@@ -1,4 +1,5 @@
 //! Tests of two peers that talk to one another, or to a script.
 
+mod client;
 mod peer;
 mod process;

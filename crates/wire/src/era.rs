@@ -1,0 +1,62 @@
+//! The two ages of the protocol, and the only place where its versions are named.
+
+use std::fmt;
+
+/// How a server wants to be spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// A connection begins with `initialize`; the server may ask questions of its own.
+    Legacy,
+    /// Every request stands for itself and carries what the server must know.
+    Modern,
+}
+
+impl Era {
+    /// The word for it in output and in files.
+    pub fn id(self) -> &'static str {
+        match self {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(text: &str) -> Option<Era> {
+        [Era::Legacy, Era::Modern].into_iter().find(|era| era.id() == text)
+    }
+}
+
+impl fmt::Display for Era {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+/// Versions of the modern era that we speak, the best first.
+pub(crate) const MODERN: &[&str] = &["2026-07-28"];
+
+/// Versions of the legacy era that we speak, the best first. The last was never published, but servers say it.
+pub(crate) const LEGACY: &[&str] =
+    &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+
+/// Error codes that only a server of the modern era sends.
+pub(crate) mod code {
+    /// A header and the body say different things.
+    pub(crate) const HEADER_MISMATCH: i64 = -32020;
+    /// The client lacks a capability that the server needs.
+    pub(crate) const MISSING_CAPABILITY: i64 = -32021;
+    /// The server does not speak this version; it says which it speaks.
+    pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
+}
+
+/// Keys in `_meta` that the modern era put there.
+pub(crate) mod key {
+    /// The version that a request is written in.
+    pub(crate) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// Who asks.
+    pub(crate) const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+    /// What the one who asks can do.
+    pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Who answers.
+    pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+}

@@ -1,0 +1,237 @@
+//! Arguments that a tool wants repeated in headers (`x-mcp-header`), so that what stands before a server can
+//! route without reading bodies.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::message::Payload;
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// Which of a tool's arguments are repeated, each by the way to it and the header's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirror(Vec<(Vec<String>, HeaderName)>);
+
+/// Why a tool's wish cannot be met. The tool must not be used then.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MirrorFault {
+    /// It is not at a property that is reached through properties alone.
+    #[error("`x-mcp-header` stands where no argument is")]
+    Misplaced,
+    /// It names no header.
+    #[error("`x-mcp-header` of `{property}` is no name of a header")]
+    NoName {
+        /// The property.
+        property: String,
+    },
+    /// Two properties want the same header.
+    #[error("`x-mcp-header` of `{property}` is another one's too")]
+    Twice {
+        /// The second property.
+        property: String,
+    },
+    /// The property is no text, whole number or truth value.
+    #[error("`x-mcp-header` of `{property}`, which is no text, whole number or truth value")]
+    NotPlain {
+        /// The property.
+        property: String,
+    },
+}
+
+impl Mirror {
+    /// Reads a tool's input schema.
+    pub fn of(schema: &Json) -> Result<Mirror, MirrorFault> {
+        if !mentions(schema) {
+            return Ok(Mirror::default());
+        }
+        let mut mirror = Mirror::default();
+        let mut seen = 0;
+        mirror.collect(schema, &mut Vec::new(), &mut seen)?;
+        // Every mention must have been one of those that stand at a property.
+        match seen == count(schema) {
+            true => Ok(mirror),
+            false => Err(MirrorFault::Misplaced),
+        }
+    }
+
+    /// Is nothing repeated?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn collect(
+        &mut self,
+        schema: &Json,
+        path: &mut Vec<String>,
+        seen: &mut usize,
+    ) -> Result<(), MirrorFault> {
+        let Some(properties) = schema.get("properties").and_then(Json::as_object) else {
+            return Ok(());
+        };
+        for (name, property) in properties {
+            path.push(name.clone());
+            if let Some(annotation) = property.get(ANNOTATION) {
+                *seen += 1;
+                self.add(annotation, property, path)?;
+            }
+            self.collect(property, path, seen)?;
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &Json, schema: &Json, path: &[String]) -> Result<(), MirrorFault> {
+        let property = path.join(".");
+        // The name of the whole header decides: what follows a prefix may be any token.
+        let name = name.as_str().filter(|name| !name.is_empty());
+        let header = name.and_then(|name| format!("mcp-param-{name}").parse::<HeaderName>().ok());
+        let Some(header) = header else { return Err(MirrorFault::NoName { property }) };
+        if self.0.iter().any(|(_, other)| *other == header) {
+            return Err(MirrorFault::Twice { property });
+        }
+        match schema.get("type").and_then(Json::as_str) {
+            Some("string" | "integer" | "boolean") => {}
+            Some(_) | None => return Err(MirrorFault::NotPlain { property }),
+        }
+        self.0.push((path.to_vec(), header));
+        Ok(())
+    }
+
+    /// The headers for a call with these arguments. What is absent or null has none.
+    pub fn headers(&self, arguments: &Payload) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.0.is_empty() {
+            return headers;
+        }
+        let Ok(arguments) = arguments.decode::<Json>() else { return headers };
+        for (path, name) in &self.0 {
+            let found = path.iter().try_fold(&arguments, |at, step| at.get(step));
+            let text = match found {
+                Some(Json::String(text)) => text.clone(),
+                Some(Json::Bool(truth)) => truth.to_string(),
+                Some(Json::Number(number)) => number.to_string(),
+                Some(Json::Null | Json::Array(_) | Json::Object(_)) | None => continue,
+            };
+            headers.insert(name, header_value(&text));
+        }
+        headers
+    }
+}
+
+/// A text as the value of a header: as it is where it can travel so, else wrapped.
+pub(crate) fn header_value(text: &str) -> HeaderValue {
+    let bytes = text.as_bytes();
+    let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+    let travels = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e))
+        && !is_padded(bytes.first())
+        && !is_padded(bytes.last())
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    let wrapped = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
+    let value = if travels { text.to_owned() } else { wrapped() };
+    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// How often the annotation stands anywhere but in sample data.
+fn count(schema: &Json) -> usize {
+    match schema {
+        Json::Object(map) => map
+            .iter()
+            .map(|(name, value)| match name.as_str() {
+                ANNOTATION => 1,
+                "default" | "const" | "enum" | "examples" => 0,
+                "properties" => {
+                    // A property may itself be called like the annotation.
+                    value.as_object().into_iter().flatten().map(|(_, it)| count(it)).sum()
+                }
+                _ => count(value),
+            })
+            .sum(),
+        Json::Array(items) => items.iter().map(count).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
+    }
+}
+
+fn mentions(schema: &Json) -> bool {
+    count(schema) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(properties: &Json) -> Json {
+        json!({"type": "object", "properties": properties})
+    }
+
+    fn headers(schema: &Json, arguments: &Json) -> Vec<(String, String)> {
+        let mirror = Mirror::of(schema).expect("the wish can be met");
+        let headers = mirror.headers(&Payload::of(arguments).expect("JSON"));
+        let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
+        headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    #[test]
+    fn arguments_are_repeated_where_the_schema_says_so() {
+        let schema = object(&json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
+            "on": {"type": "boolean", "x-mcp-header": "On"},
+            "plain": {"type": "string"},
+        }));
+        let given = json!({"region": "eu", "deep": {"n": 7}, "on": null, "plain": "x"});
+        assert_eq!(
+            headers(&schema, &given),
+            [("mcp-param-region".into(), "eu".into()), ("mcp-param-n".into(), "7".into())]
+        );
+    }
+
+    #[test]
+    fn values_that_cannot_travel_are_wrapped() {
+        let schema = object(&json!({"v": {"type": "string", "x-mcp-header": "V"}}));
+        for (value, expected) in [
+            ("a b", "a b"),
+            ("", ""),
+            (" a", "=?base64?IGE=?="),
+            ("é", "=?base64?w6k=?="),
+            ("a\nb", "=?base64?YQpi?="),
+            ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
+        ] {
+            let found = headers(&schema, &json!({"v": value}));
+            assert_eq!(found, [("mcp-param-v".to_owned(), expected.to_owned())], "{value}");
+        }
+    }
+
+    #[test]
+    fn wishes_that_cannot_be_met_are_named() {
+        let of = |properties: Json| Mirror::of(&object(&properties)).expect_err("it is wrong");
+        let property = || "a".to_owned();
+        let with = |kind: &str, name: Json| json!({"a": {"type": kind, "x-mcp-header": name}});
+        assert_eq!(of(with("string", json!(""))), MirrorFault::NoName { property: property() });
+        assert_eq!(of(with("string", json!("a b"))), MirrorFault::NoName { property: property() });
+        assert_eq!(of(with("string", json!(5))), MirrorFault::NoName { property: property() });
+        assert_eq!(of(with("number", json!("A"))), MirrorFault::NotPlain { property: property() });
+        let twice = json!({
+            "a": {"type": "string", "x-mcp-header": "X"}, "b": {"type": "string", "x-mcp-header": "x"}
+        });
+        assert_eq!(of(twice), MirrorFault::Twice { property: "b".to_owned() });
+        let in_a_list = json!({
+            "a": {"type": "array", "items": {"type": "string", "x-mcp-header": "X"}}
+        });
+        assert_eq!(of(in_a_list), MirrorFault::Misplaced);
+        let at_the_root = json!({"type": "object", "x-mcp-header": "X", "properties": {}});
+        assert_eq!(Mirror::of(&at_the_root), Err(MirrorFault::Misplaced));
+    }
+
+    #[test]
+    fn sample_data_and_names_are_no_wishes() {
+        let schema = object(&json!({
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no"}},
+        }));
+        assert_eq!(Mirror::of(&schema), Ok(Mirror::default()));
+    }
+}

@@ -1,0 +1,408 @@
+//! The client's side in both eras, against a server that follows a script over a pair in this process.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::{Value as Json, json};
+use switchboard_wire::client::{Client, Respond};
+use switchboard_wire::era::Era;
+use switchboard_wire::fault::{Fault, HttpAnswer};
+use switchboard_wire::handshake::{self, HandshakeError, HandshakeErrorKind, Hint, Stage};
+use switchboard_wire::introduction::{Ability, Offer};
+use switchboard_wire::link::{Arrival, Link, LinkEnd, Outgoing};
+use switchboard_wire::memory::{self, MemoryLink};
+use switchboard_wire::message::{Id, Message, Payload, RemoteError};
+use switchboard_wire::peer::{CallError, Connection, Peer, Sent};
+use tokio::sync::mpsc;
+
+fn offer() -> Offer {
+    Offer {
+        name: "swb".to_owned(),
+        title: "Switchboard".to_owned(),
+        version: "1".to_owned(),
+        abilities: vec![Ability::Elicitation],
+    }
+}
+
+/// What a server does with a question.
+enum Reply {
+    Result(Json),
+    Error(i64, Json),
+    Silence,
+    Exit,
+}
+
+/// Every question that a server got: method and parameters.
+type Heard = mpsc::UnboundedReceiver<(String, Json)>;
+
+/// A server that answers by a function of method and parameters.
+fn serve(answer: impl Fn(&str, &Json) -> Reply + Send + 'static) -> (MemoryLink, Heard) {
+    let (ours, mut theirs) = memory::pair();
+    let (tell, heard) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(Arrival::Message(message)) = theirs.next().await {
+            let (id, method, params) = match message {
+                Message::Request { id, method, params } => (Some(id), method, params),
+                Message::Notification { method, params } => (None, method, params),
+                Message::Answer { .. } => continue,
+            };
+            let params = params.map_or(Json::Null, |it| it.decode().expect("JSON"));
+            let _test_over = tell.send((method.to_string(), params.clone()));
+            if id.is_none() {
+                continue;
+            }
+            let outcome = match answer(&method, &params) {
+                Reply::Result(result) => Ok(Payload::of(&result).expect("JSON")),
+                Reply::Error(code, data) => {
+                    let data = Some(Payload::of(&data).expect("JSON"));
+                    Err(RemoteError { code, message: "no".to_owned(), data })
+                }
+                Reply::Silence => continue,
+                Reply::Exit => return,
+            };
+            theirs.push(Message::Answer { id, outcome }.into());
+        }
+    });
+    (ours, heard)
+}
+
+fn discovered() -> Json {
+    json!({
+        "resultType": "complete", "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {"listChanged": true}},
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "1"}},
+    })
+}
+
+fn initialized(params: &Json) -> Json {
+    assert_eq!(params["clientInfo"]["name"], "swb");
+    json!({
+        "protocolVersion": params["protocolVersion"], "capabilities": {},
+        "serverInfo": {"name": "legacy", "version": "1"},
+    })
+}
+
+async fn open(link: impl Link, hint: Hint) -> (Result<Client, HandshakeError>, Connection) {
+    let connection = Peer::start(link);
+    let client = handshake::open(&connection.peer, &offer(), hint).await;
+    (client, connection)
+}
+
+fn methods(heard: &mut Heard) -> Vec<String> {
+    let mut methods = Vec::new();
+    while let Ok((method, _)) = heard.try_recv() {
+        methods.push(method);
+    }
+    methods
+}
+
+#[tokio::test]
+async fn a_modern_server_is_asked_once_and_every_request_carries_who_asks() {
+    let (link, mut heard) = serve(|method, _| match method {
+        "server/discover" => Reply::Result(discovered()),
+        _ => Reply::Result(json!({"resultType": "complete"})),
+    });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let client = client.expect("it is modern");
+    assert_eq!(client.introduction().era, Era::Modern);
+    assert_eq!(client.introduction().name, "modern");
+    client.request("tools/list").send().await.expect("it answers");
+    let expected = json!({"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "swb", "title": "Switchboard", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}, "url": {}}},
+    }});
+    assert_eq!(heard.recv().await, Some(("server/discover".to_owned(), expected.clone())));
+    assert_eq!(heard.recv().await, Some(("tools/list".to_owned(), expected)));
+}
+
+#[tokio::test]
+async fn a_legacy_server_refuses_the_question_and_is_initialized_on_the_same_connection() {
+    let (link, mut heard) = serve(|method, params| match method {
+        "initialize" => Reply::Result(initialized(params)),
+        "tools/list" => Reply::Result(json!({})),
+        _ => Reply::Error(-32601, Json::Null),
+    });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let client = client.expect("it is legacy");
+    assert_eq!(
+        (client.introduction().era, client.introduction().version.as_str()),
+        (Era::Legacy, "2025-11-25")
+    );
+    client.request("tools/list").send().await.expect("it answers");
+    assert_eq!(
+        methods(&mut heard),
+        ["server/discover", "initialize", "notifications/initialized", "tools/list"]
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_known_to_be_legacy_is_not_disturbed() {
+    let (link, mut heard) = serve(|_, params| Reply::Result(initialized(params)));
+    let (client, _connection) = open(link, Hint::Legacy).await;
+    client.expect("it is legacy");
+    assert_eq!(methods(&mut heard)[0], "initialize");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_on_the_question_is_initialized_beside_it() {
+    let (link, mut heard) = serve(|method, params| match method {
+        "initialize" => Reply::Result(initialized(params)),
+        _ => Reply::Silence,
+    });
+    let began = tokio::time::Instant::now();
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    assert_eq!(client.expect("it is legacy").introduction().era, Era::Legacy);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(methods(&mut heard)[..2], ["server/discover", "initialize"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
+    let (ours, mut theirs) = memory::pair();
+    tokio::spawn(async move {
+        tokio::time::advance(Duration::from_secs(5)).await;
+        while let Ok(Arrival::Message(Message::Request { id, method, .. })) = theirs.next().await {
+            let outcome = match &*method {
+                "server/discover" => Ok(Payload::of(&discovered()).expect("JSON")),
+                _ => Err(RemoteError { code: -32601, message: "no".to_owned(), data: None }),
+            };
+            theirs.push(Message::Answer { id: Some(id), outcome }.into());
+        }
+    });
+    let (client, _connection) = open(ours, Hint::Unknown).await;
+    assert_eq!(client.expect("it is modern").introduction().era, Era::Modern);
+}
+
+#[tokio::test]
+async fn a_server_that_exits_on_the_question_is_told_from_one_that_refuses_it() {
+    let (link, _heard) = serve(|_, _| Reply::Exit);
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let error = client.expect_err("it is gone");
+    let ended = CallError::Ended { how: LinkEnd::Closed, sent: Sent::Maybe };
+    assert_eq!(
+        error,
+        HandshakeError { stage: Stage::Discover, kind: HandshakeErrorKind::Call(ended) }
+    );
+}
+
+#[tokio::test]
+async fn versions_are_negotiated_or_the_server_is_told_apart() {
+    let asked_twice = std::sync::atomic::AtomicBool::new(false);
+    let (link, _heard) =
+        serve(move |_, _| match asked_twice.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            false => Reply::Error(-32022, json!({"supported": ["2026-07-28"]})),
+            true => Reply::Result(discovered()),
+        });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    assert_eq!(client.expect("asked again, it answers").introduction().era, Era::Modern);
+
+    let (link, _heard) = serve(|_, _| Reply::Error(-32022, json!({"supported": ["2031-01-01"]})));
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let error = client.expect_err("we have no version in common");
+    assert_eq!(
+        error.kind,
+        HandshakeErrorKind::NoCommonVersion { theirs: vec!["2031-01-01".to_owned()] }
+    );
+
+    let (link, _heard) = serve(|method, params| match method {
+        "initialize" => Reply::Result(initialized(params)),
+        _ => Reply::Error(-32022, json!({"supported": ["2025-11-25"]})),
+    });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    assert_eq!(client.expect("it is legacy").introduction().era, Era::Legacy);
+
+    let (link, _heard) = serve(|_, _| Reply::Result(json!({"protocolVersion": "1.0"})));
+    let (client, _connection) = open(link, Hint::Legacy).await;
+    let error = client.expect_err("nobody speaks that");
+    assert_eq!(error.kind, HandshakeErrorKind::NoCommonVersion { theirs: vec!["1.0".to_owned()] });
+}
+
+#[tokio::test]
+async fn progress_is_asked_for_with_the_calls_own_number() {
+    let (link, mut heard) = serve(|method, params| match method {
+        "initialize" => Reply::Result(initialized(params)),
+        _ => Reply::Result(json!({})),
+    });
+    let (client, _connection) = open(link, Hint::Legacy).await;
+    let client = client.expect("it is legacy");
+    let (progress, _signs) = mpsc::channel(1);
+    let params = Payload::of(&json!({"_meta": {"mine": 1}})).expect("JSON");
+    client.request("tools/call").params(params).progress_to(progress).send().await.expect("answer");
+    let asked = std::iter::from_fn(|| heard.try_recv().ok()).find(|it| it.0 == "tools/call");
+    let (_, params) = asked.expect("it was asked");
+    assert_eq!(params, json!({"_meta": {"mine": 1, "progressToken": 2}}));
+}
+
+/// Answers every question with what was asked.
+struct Parrot;
+
+impl Respond for Parrot {
+    fn respond<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Payload>,
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>> {
+        let params: Json = params.map_or(Json::Null, |it| it.decode().expect("JSON"));
+        let answer = json!({"method": method, "params": params});
+        Box::pin(async move { Ok(Payload::of(&answer).expect("JSON")) })
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
+    let (link, mut heard) = serve(|method, params| {
+        if method == "server/discover" {
+            return Reply::Result(discovered());
+        }
+        match params["requestState"].as_str() {
+            None => Reply::Result(json!({
+                "resultType": "input_required", "requestState": "é \"1\"",
+                "inputRequests": {"a": {"method": "elicitation/create", "params": {"x": 1}}, "b": {"method": "roots/list"}},
+            })),
+            Some("é \"1\"") => {
+                Reply::Result(json!({"resultType": "input_required", "requestState": "2"}))
+            }
+            Some(_) => Reply::Result(json!({"resultType": "complete", "content": []})),
+        }
+    });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let client = client.expect("it is modern");
+    let params = Payload::of(&json!({"name": "t"})).expect("JSON");
+    let request = client.request("tools/call").params(params).answered_by(Arc::new(Parrot));
+    let result: Json = request.send().await.expect("it answers").decode().expect("JSON");
+    assert_eq!(result["content"], json!([]));
+    let calls: Vec<Json> = std::iter::from_fn(|| heard.try_recv().ok())
+        .filter(|it| it.0 == "tools/call")
+        .map(|it| it.1)
+        .collect();
+    assert_eq!(calls.len(), 3);
+    assert_eq!(
+        (&calls[0]["requestState"], &calls[0]["inputResponses"]),
+        (&Json::Null, &Json::Null)
+    );
+    assert_eq!(
+        calls[1]["inputResponses"],
+        json!({
+            "a": {"method": "elicitation/create", "params": {"x": 1}},
+            "b": {"method": "roots/list", "params": null},
+        })
+    );
+    assert_eq!((&calls[2]["requestState"], &calls[2]["name"]), (&json!("2"), &json!("t")));
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_asking_back_is_given_up() {
+    let (link, _heard) = serve(|method, _| match method {
+        "server/discover" => Reply::Result(discovered()),
+        _ => Reply::Result(json!({"resultType": "input_required", "requestState": "again"})),
+    });
+    let (client, _connection) = open(link, Hint::Unknown).await;
+    let client = client.expect("it is modern");
+    let error = client.request("tools/call").answered_by(Arc::new(Parrot)).send().await;
+    assert!(matches!(error, Err(CallError::Remote(_))), "{error:?}");
+    let plain = client.request("tools/call").send().await.expect("without anybody to answer");
+    assert_eq!(plain.decode::<Json>().expect("JSON")["resultType"], "input_required");
+}
+
+/// A pair's end that says that headers reach the other side, and shows them.
+struct Shown {
+    link: MemoryLink,
+    headers: mpsc::UnboundedSender<HeaderMap>,
+    fault: Option<Fault>,
+    lost: Option<Id>,
+}
+
+impl Link for Shown {
+    const CARRIES_HEADERS: bool = true;
+
+    fn push(&mut self, outgoing: Outgoing) {
+        let _test_over =
+            self.headers.send(outgoing.headers.clone().map(|it| *it).unwrap_or_default());
+        if let (Some(_), Message::Request { id, .. }) = (&self.fault, &outgoing.message) {
+            self.lost = Some(id.clone());
+        }
+        self.link.push(outgoing);
+    }
+
+    fn queued(&self) -> usize {
+        self.link.queued()
+    }
+
+    async fn farewell(&mut self) {
+        self.link.farewell().await;
+    }
+
+    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+        match (self.lost.take(), &self.fault) {
+            (Some(id), Some(fault)) => Ok(Arrival::Lost { id: Some(id), fault: fault.clone() }),
+            (Some(_) | None, Some(_) | None) => self.link.next().await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn modern_requests_say_in_headers_what_they_are() {
+    let (link, _heard) = serve(|method, _| match method {
+        "server/discover" => Reply::Result(discovered()),
+        _ => Reply::Result(json!({})),
+    });
+    let (tell, mut headers) = mpsc::unbounded_channel();
+    let shown = Shown { link, headers: tell, fault: None, lost: None };
+    let (client, _connection) = open(shown, Hint::Unknown).await;
+    let client = client.expect("it is modern");
+    let mut mirrored = HeaderMap::new();
+    mirrored.insert("mcp-param-region", http::HeaderValue::from_static("eu"));
+    let params = Payload::of(&json!({"uri": "file:///a%20b?c=é"})).expect("JSON");
+    client
+        .request("resources/read")
+        .params(params)
+        .mirrored(mirrored)
+        .send()
+        .await
+        .expect("answer");
+    let _of_discover = headers.recv().await;
+    let sent = headers.recv().await.expect("it was sent");
+    let mut pairs: Vec<(&str, &str)> =
+        sent.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("text"))).collect();
+    pairs.sort_unstable();
+    assert_eq!(
+        pairs,
+        [
+            ("mcp-method", "resources/read"),
+            ("mcp-name", "=?base64?ZmlsZTovLy9hJTIwYj9jPcOp?="),
+            ("mcp-param-region", "eu"),
+            ("mcp-protocol-version", "2026-07-28"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_login_is_not_asked_in_another_way() {
+    let (link, mut heard) = serve(|_, _| Reply::Silence);
+    let (tell, _headers) = mpsc::unbounded_channel();
+    let fault = Fault::Status(Box::new(HttpAnswer { status: 401, ..HttpAnswer::default() }));
+    let shown = Shown { link, headers: tell, fault: Some(fault.clone()), lost: None };
+    let (client, _connection) = open(shown, Hint::Unknown).await;
+    let error = client.expect_err("it wants a login");
+    assert_eq!(error.kind, HandshakeErrorKind::Call(CallError::Lost(fault)));
+    assert!(!methods(&mut heard).contains(&"initialize".to_owned()));
+}
+
+#[tokio::test]
+async fn a_ping_is_what_the_era_has_for_it() {
+    let (link, mut heard) = serve(|method, params| match method {
+        "initialize" => Reply::Result(initialized(params)),
+        _ => Reply::Error(-32601, Json::Null),
+    });
+    let (client, _connection) = open(link, Hint::Legacy).await;
+    client
+        .expect("it is legacy")
+        .ping(Duration::from_secs(5))
+        .await
+        .expect("an error is an answer");
+    assert!(methods(&mut heard).contains(&"ping".to_owned()));
+}

@@ -156,6 +156,11 @@ impl Client {
         self.peer.carries_headers()
     }
 
+    /// Ends the conversation for everybody who holds it; calls under way fail.
+    pub fn hang_up(&self) {
+        self.peer.hang_up();
+    }
+
     /// Waits until the conversation has ended.
     pub async fn ended(&self) -> LinkEnd {
         self.peer.ended().await

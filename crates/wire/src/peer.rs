@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
@@ -32,6 +32,7 @@ pub struct Peer {
     abandoned: mpsc::UnboundedSender<Abandoned>,
     numbers: Arc<AtomicU64>,
     end: watch::Receiver<Option<LinkEnd>>,
+    hang_up: Arc<Notify>,
     carries_headers: bool,
 }
 
@@ -142,11 +143,12 @@ impl Peer {
         let (to_listener, events) = mpsc::channel(EVENTS);
         let (ended, end) = watch::channel(None);
         let weak = commands.downgrade();
+        let hang_up = Arc::new(Notify::new());
         let driver = driver::Driver::new(link, to_listener, weak, ended);
-        let task = tokio::spawn(driver.run(from_callers, from_abandoned));
+        let task = tokio::spawn(driver.run(from_callers, from_abandoned, hang_up.clone()));
         let numbers = Arc::new(AtomicU64::new(1));
         let carries_headers = L::CARRIES_HEADERS;
-        let peer = Peer { commands, abandoned, numbers, end, carries_headers };
+        let peer = Peer { commands, abandoned, numbers, end, hang_up, carries_headers };
         Connection { peer, events, task }
     }
 
@@ -165,6 +167,11 @@ impl Peer {
         let message = Message::Notification { method: method.into(), params };
         let sent = self.commands.send(Command::Send(message)).await;
         sent.map_err(|_| CallError::Ended { how: self.how_it_ended(), sent: Sent::No })
+    }
+
+    /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
+    pub fn hang_up(&self) {
+        self.hang_up.notify_one();
     }
 
     /// Do headers beside a call reach the other side?

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
 use super::call::{Answered, Progress, Waiting};
@@ -49,6 +50,7 @@ impl<L: Link> Driver<L> {
         mut self,
         mut commands: mpsc::Receiver<Command>,
         mut abandoned: mpsc::UnboundedReceiver<Abandoned>,
+        hang_up: Arc<Notify>,
     ) -> Statistics {
         let how = loop {
             let has_room = self.link.queued() < HIGH_WATER;
@@ -58,12 +60,13 @@ impl<L: Link> Driver<L> {
                         self.obey(command);
                         self.obey_more(&mut commands);
                     }
-                    None => {
-                        // Nobody holds a handle any more; what was said last still leaves.
-                        let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;
-                        break LinkEnd::Closed;
-                    }
+                    // Nobody holds a handle any more.
+                    None => break self.leave().await,
                 },
+                () = hang_up.notified() => {
+                    self.obey_more(&mut commands);
+                    break self.leave().await;
+                }
                 Some(call) = abandoned.recv() => self.abandon(&call),
                 arrival = self.link.next() => match arrival {
                     Ok(Arrival::Message(message)) => self.receive(message),
@@ -79,6 +82,12 @@ impl<L: Link> Driver<L> {
             let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
         }
         self.statistics
+    }
+
+    /// What was said last still leaves.
+    async fn leave(&mut self) -> LinkEnd {
+        let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;
+        LinkEnd::Closed
     }
 
     /// Takes what else is there at once, so that many messages leave in one write.

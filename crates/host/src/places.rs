@@ -40,6 +40,16 @@ impl Places {
         self.data.join("plugins")
     }
 
+    /// What servers say on standard error, a file or two each.
+    pub fn logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
+    /// Where running programs of ours can be spoken to.
+    pub fn running(&self) -> PathBuf {
+        self.state.join("running")
+    }
+
     /// What the person said of projects' servers.
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals.json")

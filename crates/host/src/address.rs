@@ -1,0 +1,225 @@
+//! From what a configuration says to where a server is: secrets in, folders absolute, variables handed down.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use switchboard_config::entry::{Ide, Remote, ServerSpec, Stdio, Transport};
+use switchboard_config::template::{SecretReference, Template, Text};
+use switchboard_wire::dial::Address;
+use switchboard_wire::network::Target;
+use switchboard_wire::process::Program;
+use url::Url;
+
+use crate::cause::{Cause, CauseKind, Evidence};
+use crate::inheritance;
+use crate::reveal::{self, RevealError};
+
+/// What an address depends on, besides the entry. It does not print: secrets are among the variables.
+#[derive(Clone, Default)]
+pub struct Around {
+    /// The person's home.
+    pub home: PathBuf,
+    /// The folder that somebody works in; servers start there.
+    pub working_folder: PathBuf,
+    /// Our environment.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Around({})", self.working_folder.display())
+    }
+}
+
+/// The header that an IDE wants its token in.
+const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
+
+/// Where a server is. Fetches the secrets that its entry names, and blocks meanwhile.
+pub fn of(spec: &ServerSpec, around: &Around) -> Result<Address, Cause> {
+    match &spec.transport {
+        Transport::Stdio(stdio) => program(stdio, around).map(Address::Program),
+        Transport::Http(remote) | Transport::ConnectorProxy(remote) => {
+            target(remote, around).map(Address::Http)
+        }
+        Transport::Sse(remote) => target(remote, around).map(Address::Sse),
+        Transport::Ws(remote) => target(remote, around).map(Address::WebSocket),
+        Transport::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
+        Transport::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
+        Transport::Sdk { .. } => Err(Cause::of(CauseKind::NotHere)),
+    }
+}
+
+fn text(text: &Text, around: &Around) -> Result<String, Cause> {
+    let revealed = reveal::text(text, &around.home).map_err(|error| no_secret(&error))?;
+    Ok(revealed.reveal().to_owned())
+}
+
+fn no_secret(error: &RevealError) -> Cause {
+    let detail = format!("{error}: {}", error.kind);
+    Cause::of(CauseKind::NoSecret).with(Evidence::Detail(detail))
+}
+
+fn unusable(detail: String) -> Cause {
+    Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
+}
+
+fn program(stdio: &Stdio<Text>, around: &Around) -> Result<Program, Cause> {
+    let os = |it: &Text| text(it, around).map(OsString::from);
+    let entrys: Result<Vec<_>, Cause> =
+        stdio.env.iter().map(|(name, value)| Ok((name.clone(), text(value, around)?))).collect();
+    let env = inheritance::environment(&around.variables, entrys?);
+    let cwd = match &stdio.cwd {
+        None => around.working_folder.clone(),
+        Some(cwd) => absolute(&text(cwd, around)?, around),
+    };
+    if !cwd.is_dir() {
+        let folder = cwd.display().to_string();
+        return Err(Cause::of(CauseKind::NoFolder { folder }));
+    }
+    Ok(Program {
+        command: command(&text(&stdio.command, around)?, around),
+        args: stdio.args.iter().map(os).collect::<Result<_, _>>()?,
+        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        cwd: Some(cwd),
+    })
+}
+
+/// A command with a slash is a path, from where somebody works and not from where the program starts.
+fn command(command: &str, around: &Around) -> OsString {
+    match command.contains('/') {
+        true => absolute(command, around).into(),
+        false => command.into(),
+    }
+}
+
+fn absolute(path: &str, around: &Around) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => around.home.join(rest),
+        None => around.working_folder.join(Path::new(path)),
+    }
+}
+
+fn target(remote: &Remote<Text>, around: &Around) -> Result<Target, Cause> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &remote.headers {
+        add_header(&mut headers, name, &text(value, around)?)?;
+    }
+    if let Some(helper) = &remote.headers_helper {
+        for (name, value) in helped_headers(helper, around)? {
+            add_header(&mut headers, &name, &value)?;
+        }
+    }
+    new_target(&remote.url, headers, around)
+}
+
+fn ide_target(ide: &Ide<Text>, around: &Around) -> Result<Target, Cause> {
+    let mut headers = HeaderMap::new();
+    if let Some(token) = &ide.auth_token {
+        add_header(&mut headers, IDE_TOKEN.as_str(), &text(token, around)?)?;
+    }
+    new_target(&ide.url, headers, around)
+}
+
+fn new_target(url: &Text, headers: HeaderMap, around: &Around) -> Result<Target, Cause> {
+    let url = Url::parse(&text(url, around)?)
+        .map_err(|error| unusable(format!("its URL is no URL: {error}")))?;
+    Ok(Target::new(url).headers(headers))
+}
+
+fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Cause> {
+    let no_header = || unusable(format!("`{name}` cannot be sent as a header"));
+    let key = HeaderName::try_from(name).map_err(|_| no_header())?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| no_header())?;
+    value.set_sensitive(true);
+    headers.insert(key, value);
+    Ok(())
+}
+
+/// What a command prints as a JSON object of texts.
+fn helped_headers(
+    helper: &Template,
+    around: &Around,
+) -> Result<BTreeMap<String, String>, Cause> {
+    let command = SecretReference::Command(helper.written().to_owned());
+    let printed = reveal::fetch(&command, &around.home).map_err(|error| no_secret(&error))?;
+    serde_json::from_str(printed.reveal())
+        .map_err(|_| unusable("`headersHelper` did not print a JSON object of texts".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use switchboard_config::entry::ServerEntry;
+    use switchboard_config::layer::{Layer, Naming, Shape};
+    use switchboard_config::name::{Reserved, ServerName};
+    use switchboard_config::scope::Scope;
+    use switchboard_config::source::Source;
+
+    use super::*;
+
+    fn spec(entry: &str) -> ServerSpec {
+        let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
+        let source = Source::file(Scope::User, "/x");
+        let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+        let entry: ServerEntry = layer.definitions[0].entry.clone().expect("a good entry");
+        let name = ServerName::parse("s", Reserved::Refused).expect("a good name");
+        entry.expand(name, &BTreeMap::new().into_iter().collect(), &mut BTreeSet::new())
+    }
+
+    fn around(folder: &Path) -> Around {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Around {
+            home: folder.to_owned(),
+            working_folder: folder.to_owned(),
+            variables: BTreeMap::from([pair("PATH", "/bin"), pair("X_TOKEN", "secret")]),
+        }
+    }
+
+    #[test]
+    fn a_program_starts_where_somebody_works_and_without_our_credentials() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let spec = spec(r#"{"command": "./run", "args": ["a"], "env": {"B": "2"}}"#);
+        let Ok(Address::Program(program)) = of(&spec, &around(folder.path())) else {
+            panic!("it is a program");
+        };
+        assert_eq!(program.command, folder.path().join("./run"));
+        assert_eq!(program.cwd.as_deref(), Some(folder.path()));
+        let env: Vec<_> = program.env.iter().map(|(name, _)| name.to_str()).collect();
+        assert_eq!(env, [Some("B"), Some("PATH")]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_and_a_secret_that_is_not_there_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let kind = |entry: &str| of(&spec(entry), &around(folder.path())).expect_err("it fails").kind;
+        let missing = folder.path().join("gone").display().to_string();
+        assert_eq!(
+            kind(r#"{"command": "x", "cwd": "gone"}"#),
+            CauseKind::NoFolder { folder: missing }
+        );
+        assert_eq!(
+            kind(r#"{"command": "x", "env": {"A": "${file:~/gone}"}}"#),
+            CauseKind::NoSecret
+        );
+        assert_eq!(
+            kind(r#"{"type": "http", "url": "https://h/", "headersHelper": "echo no"}"#),
+            CauseKind::Unusable
+        );
+    }
+
+    #[test]
+    fn a_helper_prints_more_headers_and_has_the_last_word() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let spec = spec(
+            r#"{"type": "http", "url": "https://h/mcp", "headers": {"A": "1", "B": "2"}, "headersHelper": "echo '{\"B\": \"3\"}'"}"#,
+        );
+        let Ok(Address::Http(target)) = of(&spec, &around(folder.path())) else {
+            panic!("it is remote");
+        };
+        assert_eq!((target.sent("a"), target.sent("b")), (Some("1"), Some("3")));
+    }
+}

@@ -1,0 +1,214 @@
+//! One question to one server: connects where nothing is connected, mends what broke, and asks again only where
+//! that is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::peer::{CallError, Progress, Sent};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::connection::{Handle, Live, Status, View};
+use crate::engine::Host;
+use crate::trouble;
+
+/// A question.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// Its parameters.
+    pub params: Option<Payload>,
+    /// May it be asked twice?
+    pub repeat: Repeat,
+    /// How long the server may take; signs of progress begin the wait anew.
+    pub patience: Duration,
+    /// Who hears of progress.
+    pub progress: Option<mpsc::Sender<Progress>>,
+    /// Arguments that are repeated in headers.
+    pub mirrored: Option<HeaderMap>,
+}
+
+/// May a question be asked twice?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// It changes nothing, or nothing more the second time.
+    Harmless,
+    /// It may do something each time.
+    Harmful,
+}
+
+impl Question {
+    /// A question that changes nothing.
+    pub fn harmless(method: &str, patience: Duration) -> Question {
+        Question {
+            method: method.to_owned(),
+            params: None,
+            repeat: Repeat::Harmless,
+            patience,
+            progress: None,
+            mirrored: None,
+        }
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// There is no such server.
+    #[error("there is no server `{0}`")]
+    NoServer(String),
+    /// The server is not connected; the view says why.
+    #[error("`{}` is not connected", .0.name)]
+    NotConnected(Arc<View>),
+    /// The server answered with an error.
+    #[error(transparent)]
+    Refused(RemoteError),
+    /// No answer came in time.
+    #[error("`{server}` did not answer within {} s", .after.as_secs_f64())]
+    Timeout {
+        /// The server.
+        server: String,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// The connection broke. Whether the server did what it was asked is not known, so it was not asked again.
+    #[error("the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again")]
+    Interrupted {
+        /// The server.
+        server: String,
+        /// What broke.
+        #[source]
+        error: CallError,
+    },
+    /// The connection broke, was made anew, and broke again.
+    #[error("the connection to `{server}` broke before the answer came")]
+    Broken {
+        /// The server.
+        server: String,
+        /// What broke.
+        #[source]
+        error: CallError,
+    },
+}
+
+impl Host {
+    /// Asks one server.
+    pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+        let no_server = || AskError::NoServer(server.to_owned());
+        let handle = self.handle(server).ok_or_else(no_server)?;
+        let live = handle.live(None).await.map_err(AskError::NotConnected)?;
+        let error = match once(&live, &question).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        handle.trouble(&live, &error).await;
+        if !is_worth_repeating(&error, question.repeat) {
+            return Err(explain(server, error, question.repeat));
+        }
+        let live = match mended(&handle, &live, &error).await {
+            Ok(live) => live,
+            Err(view) => return Err(AskError::NotConnected(view)),
+        };
+        match once(&live, &question).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                handle.trouble(&live, &error).await;
+                Err(explain(server, error, question.repeat))
+            }
+        }
+    }
+
+    /// How long a server takes to say that it is there.
+    pub async fn ping(&self, server: &str, patience: Duration) -> Result<Duration, AskError> {
+        let no_server = || AskError::NoServer(server.to_owned());
+        let handle = self.handle(server).ok_or_else(no_server)?;
+        let live = handle.live(None).await.map_err(AskError::NotConnected)?;
+        let result = live.client.ping(patience).await;
+        if let Err(error) = &result {
+            handle.trouble(&live, error).await;
+        }
+        result.map_err(|error| explain(server, error, Repeat::Harmless))
+    }
+}
+
+async fn once(live: &Live, question: &Question) -> Result<Payload, CallError> {
+    let mut request = live
+        .client
+        .request(question.method.clone())
+        .within_of_progress(question.patience);
+    if let Some(params) = &question.params {
+        request = request.params(params.clone());
+    }
+    if let Some(progress) = &question.progress {
+        request = request.progress_to(progress.clone());
+    }
+    if let Some(mirrored) = &question.mirrored {
+        request = request.mirrored(mirrored.clone());
+    }
+    let result = request.send().await;
+    if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
+        live.fine();
+    }
+    result
+}
+
+/// A connection to ask again over: the same one where only the question was lost, else a newer one.
+async fn mended(handle: &Handle, live: &Live, error: &CallError) -> Result<Live, Arc<View>> {
+    let is_over = matches!(error, CallError::Ended { .. }) || trouble::is_gone(error);
+    let seen = if is_over { Some(live.generation) } else { None };
+    handle.live(seen).await
+}
+
+/// Asked again is only what cannot have been done, or may be done twice.
+fn is_worth_repeating(error: &CallError, repeat: Repeat) -> bool {
+    let was_never_heard = match error {
+        CallError::Ended { sent, .. } => *sent == Sent::No,
+        CallError::Lost(fault) => fault.is_before_delivery(),
+        // A server that forgot the session has not looked at the question.
+        CallError::Remote(_) => trouble::is_gone(error),
+        CallError::Timeout(_) => false,
+    };
+    let is_the_connections_fault = match error {
+        CallError::Ended { .. } => true,
+        CallError::Lost(_) => trouble::is_gone(error) || trouble::is_terminal(error),
+        CallError::Remote(_) => trouble::is_gone(error),
+        CallError::Timeout(_) => false,
+    };
+    is_the_connections_fault && (was_never_heard || repeat == Repeat::Harmless)
+}
+
+fn explain(server: &str, error: CallError, repeat: Repeat) -> AskError {
+    let server = server.to_owned();
+    match error {
+        CallError::Remote(error) => AskError::Refused(error),
+        CallError::Timeout(after) => AskError::Timeout { server, after },
+        error @ (CallError::Lost(_) | CallError::Ended { .. }) => {
+            let is_known_unheard = match &error {
+                CallError::Ended { sent, .. } => *sent == Sent::No,
+                CallError::Lost(fault) => fault.is_before_delivery(),
+                CallError::Remote(_) | CallError::Timeout(_) => false,
+            };
+            match repeat == Repeat::Harmless || is_known_unheard {
+                true => AskError::Broken { server, error },
+                false => AskError::Interrupted { server, error },
+            }
+        }
+    }
+}
+
+impl AskError {
+    /// Why the server is not connected, where that is what happened.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            AskError::NotConnected(view) => Some(&view.status),
+            AskError::NoServer(_)
+            | AskError::Refused(_)
+            | AskError::Timeout { .. }
+            | AskError::Interrupted { .. }
+            | AskError::Broken { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! What a server has: its tools, resources and prompts, fetched page by page and kept as they came.
+//! What an item means is left to those who use it; here it only needs a name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use switchboard_wire::client::Client;
+use switchboard_wire::introduction::Capabilities;
+use switchboard_wire::message::Payload;
+use switchboard_wire::peer::CallError;
+use tokio::time::{Instant, timeout_at};
+
+/// The most items that are taken of one list.
+pub const MOST_ITEMS: usize = 50_000;
+/// The most pages that are asked for.
+const MOST_PAGES: usize = 2_000;
+/// The longest that one list may take, all pages together.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The longest name that an item may have.
+const LONGEST_NAME: usize = 4096;
+
+/// One of a server's lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// `tools/list`
+    Tools,
+    /// `resources/list`
+    Resources,
+    /// `resources/templates/list`
+    Templates,
+    /// `prompts/list`
+    Prompts,
+}
+
+impl List {
+    /// Every list.
+    pub const ALL: [List; 4] = [List::Tools, List::Resources, List::Templates, List::Prompts];
+
+    fn method(self) -> &'static str {
+        match self {
+            List::Tools => "tools/list",
+            List::Resources => "resources/list",
+            List::Templates => "resources/templates/list",
+            List::Prompts => "prompts/list",
+        }
+    }
+
+    /// The member of an answer that holds the items, and the word for them.
+    pub fn id(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Resources => "resources",
+            List::Templates => "resourceTemplates",
+            List::Prompts => "prompts",
+        }
+    }
+
+    fn name_member(self) -> &'static str {
+        match self {
+            List::Tools | List::Prompts => "name",
+            List::Resources => "uri",
+            List::Templates => "uriTemplate",
+        }
+    }
+
+    /// Does the server say that it has such a list?
+    pub fn is_declared(self, capabilities: &Capabilities) -> bool {
+        match self {
+            List::Tools => capabilities.tools.is_some(),
+            List::Resources | List::Templates => capabilities.resources.is_some(),
+            List::Prompts => capabilities.prompts.is_some(),
+        }
+    }
+
+    /// The lists that a notification says have changed.
+    pub fn changed_by(notification: &str) -> &'static [List] {
+        match notification {
+            "notifications/tools/list_changed" => &[List::Tools],
+            "notifications/resources/list_changed" => &[List::Resources, List::Templates],
+            "notifications/prompts/list_changed" => &[List::Prompts],
+            _ => &[],
+        }
+    }
+}
+
+/// One tool, resource, template or prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What it is asked for by: a name, or a URI.
+    pub name: String,
+    /// All of it, as it came.
+    pub raw: Payload,
+}
+
+/// One list as it was when it was fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// What is in it.
+    pub items: Vec<Item>,
+    /// What was odd about it.
+    pub notes: Vec<Note>,
+    /// How long it may be believed, where the server says so.
+    pub fresh_for: Option<Duration>,
+}
+
+/// Something odd about a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Which.
+    pub list: List,
+    /// What.
+    pub oddity: Oddity,
+}
+
+/// What can be odd about a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Oddity {
+    /// It was declared and could not be had.
+    Refused(String),
+    /// Its pages go round in a circle.
+    Circle,
+    /// It does not end; what came so far is kept.
+    Endless,
+    /// Items without a name, or twice the same; they are left out.
+    LeftOut(usize),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = self.list.id();
+        match &self.oddity {
+            Oddity::Refused(why) => write!(f, "{list} could not be listed: {why}"),
+            Oddity::Circle => write!(f, "the pages of {list} go round in a circle"),
+            Oddity::Endless => write!(f, "the list of {list} does not end"),
+            Oddity::LeftOut(count) => {
+                write!(f, "{count} of {list} left out: no name, or one that is taken")
+            }
+        }
+    }
+}
+
+/// Everything that a server has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    lists: BTreeMap<List, Listed>,
+}
+
+impl Catalogue {
+    /// What is in a list.
+    pub fn items(&self, list: List) -> &[Item] {
+        self.lists.get(&list).map_or(&[], |listed| &listed.items)
+    }
+
+    /// What was odd about the lists.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.lists.values().flat_map(|listed| &listed.notes)
+    }
+
+    /// How long all of it may be believed, where the server says so.
+    pub fn fresh_for(&self) -> Option<Duration> {
+        self.lists.values().filter_map(|listed| listed.fresh_for).min()
+    }
+
+    /// The same with some lists replaced.
+    pub fn with(&self, fetched: Vec<(List, Listed)>) -> Catalogue {
+        let mut lists = self.lists.clone();
+        lists.extend(fetched);
+        Catalogue { lists }
+    }
+}
+
+/// Fetches lists, side by side; only those that the server declares.
+pub async fn fetch(client: Client, lists: Vec<List>, patience: Duration) -> Vec<(List, Listed)> {
+    let capabilities = &client.introduction().capabilities;
+    let wanted = |list| lists.contains(&list) && List::is_declared(list, capabilities);
+    let one = |list: List| {
+        let client = client.clone();
+        let wanted = wanted(list);
+        async move {
+            match wanted {
+                true => Some((list, pages(&client, list, patience).await)),
+                false => None,
+            }
+        }
+    };
+    let (tools, resources, templates, prompts) =
+        tokio::join!(one(List::Tools), one(List::Resources), one(List::Templates), one(List::Prompts));
+    [tools, resources, templates, prompts].into_iter().flatten().collect()
+}
+
+/// Every page of a list.
+async fn pages(client: &Client, list: List, patience: Duration) -> Listed {
+    let mut gathered = Gathered::new(list);
+    let deadline = Instant::now() + LONGEST;
+    let mut cursor: Option<String> = None;
+    for _ in 0..MOST_PAGES {
+        let mut request = client.request(list.method()).within(patience);
+        if let Some(cursor) = &cursor {
+            request = request.params(Payload::from_json(json!({"cursor": cursor}).to_string().into()));
+        }
+        let Ok(answer) = timeout_at(deadline, request.send()).await else {
+            return gathered.noting(Oddity::Endless);
+        };
+        let page = match answer {
+            Ok(page) => page,
+            Err(error) => return gathered.refused(&error),
+        };
+        match gathered.take(&page) {
+            Next::Done => return gathered.finish(),
+            Next::Page(next) => cursor = Some(next),
+            Next::Stop(oddity) => return gathered.noting(oddity),
+        }
+    }
+    gathered.noting(Oddity::Endless)
+}
+
+/// What was gathered of a list so far.
+struct Gathered {
+    list: List,
+    listed: Listed,
+    names: HashMap<String, ()>,
+    cursors: HashMap<String, ()>,
+    left_out: usize,
+}
+
+enum Next {
+    Done,
+    Page(String),
+    Stop(Oddity),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rest {
+    #[serde(default)]
+    next_cursor: Option<String>,
+    #[serde(default)]
+    ttl_ms: Option<u64>,
+}
+
+impl Gathered {
+    fn new(list: List) -> Gathered {
+        let (names, cursors) = (HashMap::new(), HashMap::new());
+        Gathered { list, listed: Listed::default(), names, cursors, left_out: 0 }
+    }
+
+    fn take(&mut self, page: &Payload) -> Next {
+        let members: HashMap<&str, &RawValue> = match serde_json::from_slice(page.as_bytes()) {
+            Ok(members) => members,
+            Err(_) => return Next::Stop(Oddity::Refused("the answer makes no sense".to_owned())),
+        };
+        let items = members.get(self.list.id()).map(|raw| serde_json::from_str(raw.get()));
+        let items: Vec<&RawValue> = match items {
+            Some(Ok(items)) => items,
+            Some(Err(_)) => {
+                return Next::Stop(Oddity::Refused("the answer makes no sense".to_owned()));
+            }
+            None => Vec::new(),
+        };
+        for raw in items {
+            self.add(raw, page);
+            if self.listed.items.len() >= MOST_ITEMS {
+                return Next::Stop(Oddity::Endless);
+            }
+        }
+        let rest: Rest = page.decode().unwrap_or(Rest { next_cursor: None, ttl_ms: None });
+        if let Some(fresh) = rest.ttl_ms.filter(|ms| *ms > 0).map(Duration::from_millis) {
+            self.listed.fresh_for = Some(self.listed.fresh_for.map_or(fresh, |it| it.min(fresh)));
+        }
+        match rest.next_cursor.filter(|cursor| !cursor.is_empty()) {
+            None => Next::Done,
+            Some(cursor) => match self.cursors.insert(cursor.clone(), ()) {
+                None => Next::Page(cursor),
+                Some(()) => Next::Stop(Oddity::Circle),
+            },
+        }
+    }
+
+    fn add(&mut self, raw: &RawValue, page: &Payload) {
+        let name = serde_json::from_str::<HashMap<&str, &RawValue>>(raw.get())
+            .ok()
+            .and_then(|it| it.get(self.list.name_member()).map(|raw| raw.get().to_owned()))
+            .and_then(|text| serde_json::from_str::<String>(&text).ok())
+            .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME);
+        match name {
+            Some(name) if self.names.insert(name.clone(), ()).is_none() => {
+                let raw = Payload::from_json(page.as_bytes().slice_ref(raw.get().as_bytes()));
+                self.listed.items.push(Item { name, raw });
+            }
+            Some(_) | None => self.left_out += 1,
+        }
+    }
+
+    fn noting(mut self, oddity: Oddity) -> Listed {
+        self.listed.notes.push(Note { list: self.list, oddity });
+        self.finish()
+    }
+
+    /// A server that declares resources often has no templates, and says so with an error.
+    fn refused(self, error: &CallError) -> Listed {
+        const NO_METHOD: i64 = -32601;
+        let is_absent = matches!(error, CallError::Remote(error) if error.code == NO_METHOD);
+        match self.list == List::Templates && is_absent {
+            true => self.finish(),
+            false => {
+                let why = crate::cause::Cause::from(error).to_string();
+                self.noting(Oddity::Refused(why))
+            }
+        }
+    }
+
+    fn finish(mut self) -> Listed {
+        if self.left_out > 0 {
+            let oddity = Oddity::LeftOut(self.left_out);
+            self.listed.notes.push(Note { list: self.list, oddity });
+        }
+        self.listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(json: &serde_json::Value) -> Payload {
+        Payload::of(json).expect("JSON")
+    }
+
+    #[test]
+    fn items_stay_as_they_came_and_those_without_a_name_are_left_out() {
+        let mut gathered = Gathered::new(List::Tools);
+        let raw = r#"{"tools": [{"name": "a",  "x": 1.0}, {"title": "no name"}, 5, {"name": "a"}, {"name": 7}], "ttlMs": 5000}"#;
+        let next = gathered.take(&Payload::from_json(raw.into()));
+        assert!(matches!(next, Next::Done));
+        let listed = gathered.finish();
+        let kept = Payload::from_json(r#"{"name": "a",  "x": 1.0}"#.into());
+        assert_eq!(listed.items, [Item { name: "a".to_owned(), raw: kept }]);
+        assert_eq!(listed.notes, [Note { list: List::Tools, oddity: Oddity::LeftOut(4) }]);
+        assert_eq!(listed.fresh_for, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_cursor_that_comes_back_ends_the_list() {
+        let mut gathered = Gathered::new(List::Prompts);
+        let first = json!({"prompts": [{"name": "a"}], "nextCursor": "1"});
+        assert!(matches!(gathered.take(&page(&first)), Next::Page(cursor) if cursor == "1"));
+        let second = json!({"prompts": [{"name": "b"}], "nextCursor": "1"});
+        assert!(matches!(gathered.take(&page(&second)), Next::Stop(Oddity::Circle)));
+        assert_eq!(gathered.finish().items.len(), 2);
+    }
+
+    #[test]
+    fn an_answer_without_sense_is_noted() {
+        for answer in [json!([]), json!({"tools": "x"})] {
+            let next = Gathered::new(List::Tools).take(&page(&answer));
+            assert!(matches!(next, Next::Stop(Oddity::Refused(_))));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One server's connection: a task of its own owns its state, its line and its catalogue.
+//! Readers see it through a [`View`], callers use its client directly, and nobody holds a lock.
+
+pub mod state;
+mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use switchboard_config::entry::{Fingerprint, ServerSpec, TransportKind};
+use switchboard_config::scope::Scope;
+use switchboard_wire::client::Client;
+use switchboard_wire::dial::Detour;
+use switchboard_wire::introduction::Introduction;
+use switchboard_wire::peer::CallError;
+use switchboard_wire::process::Search;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::catalogue::Catalogue;
+use crate::cause::Cause;
+use crate::engine::Settings;
+
+/// How many requests may wait for a connection's task.
+const COMMANDS: usize = 64;
+/// How many terminal errors in a row end a connection.
+const STRIKES: u32 = 3;
+
+/// A server that is to be connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What to run or reach.
+    pub spec: ServerSpec,
+    /// Where its definition came from.
+    pub scope: Scope,
+    /// The hash that tells one definition from another.
+    pub fingerprint: Fingerprint,
+}
+
+impl Wanted {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.spec.name.as_str()
+    }
+}
+
+/// Where a connection is, for readers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Status {
+    /// It is being made, or waits for its turn, or for the next attempt.
+    Pending {
+        /// The attempt of this row, from one.
+        attempt: u32,
+        /// The most that are made.
+        most: u32,
+        /// Why the last one failed, where one did.
+        cause: Option<Arc<Cause>>,
+    },
+    /// It stands.
+    Connected,
+    /// It could not be made.
+    Failed(Arc<Cause>),
+    /// The server wants a login first.
+    NeedsAuth(Arc<Cause>),
+    /// It was ended.
+    Disabled,
+}
+
+impl Status {
+    /// The word for it in output.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Status::Pending { .. } => "pending",
+            Status::Connected => "connected",
+            Status::Failed(_) => "failed",
+            Status::NeedsAuth(_) => "needs-auth",
+            Status::Disabled => "disabled",
+        }
+    }
+
+    /// Why it does not stand, where that is known.
+    pub fn cause(&self) -> Option<&Arc<Cause>> {
+        match self {
+            Status::Pending { cause, .. } => cause.as_ref(),
+            Status::Failed(cause) | Status::NeedsAuth(cause) => Some(cause),
+            Status::Connected | Status::Disabled => None,
+        }
+    }
+
+    /// Will it change without anybody's doing?
+    pub fn is_settled(&self) -> bool {
+        !matches!(self, Status::Pending { .. })
+    }
+}
+
+/// What is known of a server and its connection at one moment.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// Where its definition came from.
+    pub scope: Scope,
+    /// How it is reached.
+    pub transport: TransportKind,
+    /// Where the connection is.
+    pub status: Status,
+    /// What the server said of itself, while it is connected.
+    pub introduction: Option<Introduction>,
+    /// What it has, while it is connected.
+    pub catalogue: Arc<Catalogue>,
+    /// How long it took from the first step to the last list.
+    pub ready_after: Option<Duration>,
+    /// The program's process number, where it is one.
+    pub process: Option<u32>,
+    /// What we had to do to get there.
+    pub detour: Option<Detour>,
+    /// For callers; there while it is connected.
+    pub(crate) live: Option<Live>,
+}
+
+/// A connection that stands, for callers.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    /// For asking.
+    pub(crate) client: Client,
+    /// Which connection it is: one more each time it is made.
+    pub(crate) generation: u64,
+    strikes: Arc<AtomicU32>,
+}
+
+impl Live {
+    /// A call came back well.
+    pub(crate) fn fine(&self) {
+        if self.strikes.load(Ordering::Relaxed) > 0 {
+            self.strikes.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A handle on a connection's task. Dropping it lets the task end by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    commands: mpsc::Sender<Command>,
+    view: watch::Receiver<Arc<View>>,
+}
+
+/// What the task is asked to do.
+#[derive(Debug)]
+enum Command {
+    /// Somebody wants to use it.
+    Want,
+    /// A person wants it made anew.
+    Reconnect,
+    /// A call failed in a way that says something of the connection.
+    Trouble { generation: u64, error: CallError },
+    /// It is not wanted any more.
+    Stop { search: Search, done: oneshot::Sender<()> },
+}
+
+/// Begins to keep a connection. Views also go to `reports`.
+pub(crate) fn keep(
+    wanted: Wanted,
+    settings: Arc<Settings>,
+    reports: mpsc::Sender<Arc<View>>,
+) -> (Handle, JoinHandle<()>) {
+    let (commands, from_callers) = mpsc::channel(COMMANDS);
+    let task = task::Task::new(wanted, settings, reports);
+    let view = task.subscribe();
+    let joined = tokio::spawn(task.run(from_callers));
+    (Handle { commands, view }, joined)
+}
+
+impl Handle {
+    /// What is known now.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.borrow().clone()
+    }
+
+    /// Has it made anew. Comes back when that has begun.
+    pub(crate) async fn reconnect(&self) {
+        let _over = self.commands.send(Command::Reconnect).await;
+    }
+
+    /// Says that a call failed. What that means is the task's to decide.
+    pub(crate) async fn trouble(&self, live: &Live, error: &CallError) {
+        let generation = live.generation;
+        let command = Command::Trouble { generation, error: error.clone() };
+        let _over = self.commands.send(command).await;
+    }
+
+    /// Ends it. Comes back when everything is gone.
+    pub(crate) async fn stop(&self, search: Search) {
+        let (done, stopped) = oneshot::channel();
+        if self.commands.send(Command::Stop { search, done }).await.is_ok() {
+            let _over = stopped.await;
+        }
+    }
+
+    /// A connection that stands and is newer than `seen`, made now where there is none. The error is why there is none.
+    pub(crate) async fn live(&self, seen: Option<u64>) -> Result<Live, Arc<View>> {
+        let mut view = self.view.clone();
+        let is_newer = |live: &Live| seen.is_none_or(|seen| live.generation > seen);
+        let first = view.borrow_and_update().clone();
+        if let Some(live) = first.live.clone().filter(is_newer) {
+            return Ok(live);
+        }
+        if self.commands.send(Command::Want).await.is_err() {
+            return Err(self.view());
+        }
+        // The task answers every request with a view, be it the same one.
+        loop {
+            if view.changed().await.is_err() {
+                return Err(self.view());
+            }
+            let now = view.borrow_and_update().clone();
+            match (now.live.clone().filter(is_newer), now.status.is_settled()) {
+                (Some(live), _) => return Ok(live),
+                (None, true) if now.status != Status::Connected => return Err(now),
+                (None, true | false) => {}
+            }
+        }
+    }
+}

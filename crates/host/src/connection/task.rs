@@ -1,0 +1,647 @@
+//! The task behind a connection: performs what the state decides, answers the server, keeps the catalogue fresh.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use switchboard_config::entry::TransportKind;
+use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
+use switchboard_wire::era::Era;
+use switchboard_wire::handshake::Hint;
+use switchboard_wire::link::LinkEnd;
+use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
+use switchboard_wire::process::{Keeping, Search};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
+
+use super::state::{Act, Event, MOST_ATTEMPTS, Persistence, State};
+use super::{Command, Live, STRIKES, Status, View, Wanted};
+use crate::address;
+use crate::catalogue::{self, Catalogue, List, Listed};
+use crate::cause::{self, Cause, CauseKind, Evidence};
+use crate::engine::Settings;
+use crate::trouble;
+
+/// Changes that come this close together are fetched together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// Lists are not fetched more often than this, however often the server says that they changed.
+const AT_MOST_EVERY: Duration = Duration::from_millis(500);
+/// A list whose time is shorter than this is not fetched anew all the time.
+const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
+/// How long we wait before we listen again after the stream of changes ended.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// How often we look whether the machine slept.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
+/// A clock that went on this much further than we did means that the machine slept.
+const SLEPT: Duration = Duration::from_secs(10);
+/// How long a server may take to say that it is there.
+const PING: Duration = Duration::from_secs(10);
+/// How many questions of a server are answered at once.
+const ANSWERS: usize = 32;
+
+type Dialling = Pin<Box<dyn Future<Output = Result<Line, Cause>> + Send>>;
+type Fetching = Pin<Box<dyn Future<Output = Vec<(List, Listed)>> + Send>>;
+type Listening = Pin<Box<dyn Future<Output = Result<Payload, CallError>> + Send>>;
+type Checking = Pin<Box<dyn Future<Output = Result<Duration, CallError>> + Send>>;
+
+pub(super) struct Task {
+    wanted: Wanted,
+    settings: Arc<Settings>,
+    reports: mpsc::Sender<Arc<View>>,
+    published: watch::Sender<Arc<View>>,
+    state: State,
+    /// Does the next attempt ignore what is remembered of a wall?
+    is_asked_for: bool,
+    dialling: Option<Dialling>,
+    rest: Option<Instant>,
+    held: Option<Held>,
+    generation: u64,
+    began: Instant,
+    answering: JoinSet<()>,
+    clock: (Instant, SystemTime),
+}
+
+/// A line and everything that goes with it.
+struct Held {
+    line: Line,
+    opened: Instant,
+    strikes: Arc<AtomicU32>,
+    catalogue: Arc<Catalogue>,
+    dirty: BTreeSet<List>,
+    fetching: Option<Fetching>,
+    last_fetch: Instant,
+    listening: Option<Listening>,
+    listen_at: Option<Instant>,
+    stale_at: Option<Instant>,
+    checking: Option<Checking>,
+    ready_after: Option<Duration>,
+}
+
+/// What happened next.
+enum Happening {
+    Command(Option<Command>),
+    Dialled(Result<Line, Cause>),
+    Rested,
+    Ended(LinkEnd),
+    Said(Option<Said>),
+    Fetched(Vec<(List, Listed)>),
+    ListenEnded(Result<Payload, CallError>),
+    ListenAgain,
+    Stale,
+    Checked(Result<Duration, CallError>),
+    Tick,
+}
+
+impl Task {
+    pub(super) fn new(
+        wanted: Wanted,
+        settings: Arc<Settings>,
+        reports: mpsc::Sender<Arc<View>>,
+    ) -> Task {
+        let first = View {
+            name: wanted.name().to_owned(),
+            scope: wanted.scope,
+            transport: wanted.spec.transport.kind(),
+            status: Status::Pending { attempt: 1, most: MOST_ATTEMPTS, cause: None },
+            introduction: None,
+            catalogue: Arc::default(),
+            ready_after: None,
+            process: None,
+            detour: None,
+            live: None,
+        };
+        Task {
+            wanted,
+            settings,
+            reports,
+            published: watch::Sender::new(Arc::new(first)),
+            state: State::Idle,
+            is_asked_for: false,
+            dialling: None,
+            rest: None,
+            held: None,
+            generation: 0,
+            began: Instant::now(),
+            answering: JoinSet::new(),
+            clock: (Instant::now(), SystemTime::now()),
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<View>> {
+        self.published.subscribe()
+    }
+
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut ticks = interval(LOOK_AT_CLOCK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.happen(Event::Start, Search::Now).await;
+        self.publish().await;
+        loop {
+            match self.next(&mut commands, &mut ticks).await {
+                Happening::Command(Some(Command::Stop { search, done })) => {
+                    self.finish(search, Some(done)).await;
+                    return;
+                }
+                Happening::Command(None) => {
+                    self.finish(Search::Now, None).await;
+                    return;
+                }
+                Happening::Command(Some(command)) => self.obey(command).await,
+                Happening::Dialled(result) => self.dialled(result).await,
+                Happening::Rested => self.happen(Event::Rested, Search::Now).await,
+                Happening::Ended(how) => self.lost(Cause::from(&how)).await,
+                Happening::Said(said) => self.hear(said),
+                Happening::Fetched(fetched) => self.fetched(fetched).await,
+                Happening::ListenEnded(how) => self.listen_ended(&how),
+                Happening::ListenAgain => self.listen(),
+                Happening::Stale => self.touch(&List::ALL),
+                Happening::Checked(result) => self.checked(result).await,
+                Happening::Tick => self.look_at_clock(),
+            }
+        }
+    }
+
+    async fn next(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command>,
+        ticks: &mut Interval,
+    ) -> Happening {
+        while self.answering.try_join_next().is_some() {}
+        let dialling = &mut self.dialling;
+        let rest = self.rest;
+        let Some(held) = &mut self.held else {
+            return tokio::select! {
+                biased;
+                command = commands.recv() => Happening::Command(command),
+                result = ready(dialling) => {
+                    *dialling = None;
+                    Happening::Dialled(result)
+                }
+                () = at(rest) => Happening::Rested,
+            };
+        };
+        let client = held.line.client.clone();
+        tokio::select! {
+            biased;
+            command = commands.recv() => Happening::Command(command),
+            said = held.line.events.recv() => Happening::Said(said),
+            fetched = ready(&mut held.fetching) => {
+                held.fetching = None;
+                Happening::Fetched(fetched)
+            }
+            how = client.ended() => Happening::Ended(how),
+            how = ready(&mut held.listening) => {
+                held.listening = None;
+                Happening::ListenEnded(how)
+            }
+            result = ready(&mut held.checking) => {
+                held.checking = None;
+                Happening::Checked(result)
+            }
+            () = at(held.listen_at) => {
+                held.listen_at = None;
+                Happening::ListenAgain
+            }
+            () = at(held.stale_at) => {
+                held.stale_at = None;
+                Happening::Stale
+            }
+            _ = ticks.tick() => Happening::Tick,
+        }
+    }
+
+    /// Lets the state decide, and does what it says.
+    async fn happen(&mut self, event: Event, search: Search) {
+        let persistence = self.settings.persistence;
+        let before = std::mem::replace(&mut self.state, State::Idle);
+        let (state, act) = before.on(event, persistence);
+        self.state = state;
+        match act {
+            Act::Nothing => {}
+            Act::Open => self.open(),
+            Act::Rest(pause) => self.rest = Some(Instant::now() + pause),
+            Act::HangUp => self.hang_up(search).await,
+            Act::HangUpAndOpen => {
+                self.hang_up(search).await;
+                self.open();
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        self.rest = None;
+        self.began = Instant::now();
+        let is_asked_for = std::mem::take(&mut self.is_asked_for);
+        self.dialling =
+            Some(Box::pin(open(self.wanted.clone(), self.settings.clone(), is_asked_for)));
+    }
+
+    async fn hang_up(&mut self, search: Search) {
+        self.dialling = None;
+        self.answering.abort_all();
+        while self.answering.join_next().await.is_some() {}
+        if let Some(held) = self.held.take() {
+            let Held { line, fetching, listening, checking, .. } = held;
+            drop((fetching, listening, checking));
+            line.hang_up(search).await;
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Want => self.happen(Event::Wanted, Search::Now).await,
+            Command::Reconnect => {
+                self.is_asked_for = true;
+                self.happen(Event::Reconnect, Search::Now).await;
+            }
+            Command::Trouble { generation, error } => self.trouble(generation, &error).await,
+            // Obeyed before it gets here.
+            Command::Stop { .. } => {}
+        }
+        self.publish().await;
+    }
+
+    /// A call failed. A forgotten session is made anew at once; a network that fails again and again ends the
+    /// connection, and the state decides when to try again.
+    async fn trouble(&mut self, generation: u64, error: &CallError) {
+        if generation != self.generation {
+            return;
+        }
+        let Some(held) = &self.held else { return };
+        if trouble::is_gone(error) {
+            self.settings.logbook.note(self.wanted.name(), "the server forgot the session");
+            self.happen(Event::Reconnect, Search::Now).await;
+        } else if trouble::is_unauthorized(error) {
+            self.lost(Cause::from(error)).await;
+        } else if trouble::is_terminal(error)
+            && held.strikes.fetch_add(1, Ordering::Relaxed) + 1 >= STRIKES
+        {
+            self.lost(Cause::from(error)).await;
+        }
+    }
+
+    async fn dialled(&mut self, result: Result<Line, Cause>) {
+        let line = match result {
+            Ok(line) => line,
+            Err(cause) => {
+                self.note_failure(&cause);
+                self.happen(Event::OpenFailed(Arc::new(cause)), Search::Now).await;
+                self.publish().await;
+                return;
+            }
+        };
+        self.generation += 1;
+        let now = Instant::now();
+        self.clock = (now, SystemTime::now());
+        let client = line.client.clone();
+        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.settings.connect_within);
+        self.held = Some(Held {
+            line,
+            opened: now,
+            strikes: Arc::default(),
+            catalogue: Arc::default(),
+            dirty: BTreeSet::new(),
+            fetching: Some(Box::pin(fetching)),
+            last_fetch: now,
+            listening: None,
+            listen_at: None,
+            stale_at: None,
+            checking: None,
+            ready_after: None,
+        });
+        self.listen();
+    }
+
+    async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
+        let Some(held) = &mut self.held else { return };
+        held.last_fetch = Instant::now();
+        held.catalogue = Arc::new(held.catalogue.with(fetched));
+        held.stale_at = None;
+        let announces = {
+            let it = &held.line.client.introduction().capabilities;
+            let lists = [it.tools, it.resources, it.prompts];
+            lists.iter().flatten().any(|listing| listing.announces_changes)
+        };
+        if let (Some(fresh), false) = (held.catalogue.fresh_for(), announces) {
+            held.stale_at = Some(Instant::now() + fresh.max(SHORTEST_FRESHNESS));
+        }
+        if held.ready_after.is_none() {
+            held.ready_after = Some(self.began.elapsed());
+            let text = format!("connected after {} ms", self.began.elapsed().as_millis());
+            self.settings.logbook.note(self.wanted.name(), &text);
+            self.happen(Event::Opened, Search::Now).await;
+        }
+        self.fetch_dirty();
+        self.publish().await;
+    }
+
+    fn touch(&mut self, lists: &[List]) {
+        if let Some(held) = &mut self.held {
+            held.dirty.extend(lists);
+        }
+        self.fetch_dirty();
+    }
+
+    /// Fetches what changed, once a fetch under way is done, and not too often.
+    fn fetch_dirty(&mut self) {
+        let patience = self.settings.connect_within;
+        let Some(held) = &mut self.held else { return };
+        if held.fetching.is_some() || held.dirty.is_empty() {
+            return;
+        }
+        let lists: Vec<List> = std::mem::take(&mut held.dirty).into_iter().collect();
+        let client = held.line.client.clone();
+        let since = held.last_fetch.elapsed();
+        let pause = AT_MOST_EVERY.saturating_sub(since).max(TOGETHER);
+        held.fetching = Some(Box::pin(async move {
+            sleep(pause).await;
+            catalogue::fetch(client, lists, patience).await
+        }));
+    }
+
+    fn hear(&mut self, said: Option<Said>) {
+        match said {
+            None => {}
+            Some(Said::Notification { method, .. }) => self.touch(List::changed_by(&method)),
+            Some(Said::Request(request)) => self.be_asked(request),
+        }
+    }
+
+    fn be_asked(&mut self, request: IncomingRequest) {
+        let responder = self.settings.responder.clone();
+        if self.answering.len() >= ANSWERS {
+            self.answering.spawn(request.refuse(RemoteError {
+                code: -32603,
+                message: "too many questions at once".to_owned(),
+                data: None,
+            }));
+            return;
+        }
+        self.answering.spawn(async move {
+            let method = request.method.clone();
+            let params = request.params.clone();
+            match responder.respond(&method, params).await {
+                Ok(answer) => request.answer(answer).await,
+                Err(error) => request.refuse(error).await,
+            }
+        });
+    }
+
+    /// Modern servers say what changed only to those who listen.
+    fn listen(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        let introduction = held.line.client.introduction();
+        if introduction.era != Era::Modern {
+            return;
+        }
+        let mut filter = serde_json::Map::new();
+        let capabilities = &introduction.capabilities;
+        for (listing, name) in [
+            (capabilities.tools, "toolsListChanged"),
+            (capabilities.resources, "resourcesListChanged"),
+            (capabilities.prompts, "promptsListChanged"),
+        ] {
+            if listing.is_some_and(|it| it.announces_changes) {
+                filter.insert(name.to_owned(), true.into());
+            }
+        }
+        if filter.is_empty() {
+            return;
+        }
+        let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
+        let request = held.line.client.request("subscriptions/listen").params(params);
+        held.listening = Some(Box::pin(request.send()));
+    }
+
+    /// A stream that ended is opened again, and what may have been missed is fetched. A server that refuses has none.
+    fn listen_ended(&mut self, how: &Result<Payload, CallError>) {
+        match how {
+            Err(CallError::Remote(_)) => {}
+            Ok(_) | Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
+                if let Some(held) = &mut self.held {
+                    held.listen_at = Some(Instant::now() + LISTEN_AGAIN);
+                }
+                self.touch(&List::ALL);
+            }
+        }
+    }
+
+    /// After the machine slept, a connection may be dead without knowing.
+    fn look_at_clock(&mut self) {
+        let (then, then_by_clock) = self.clock;
+        let now = (Instant::now(), SystemTime::now());
+        let by_clock = now.1.duration_since(then_by_clock).unwrap_or_default();
+        let by_us = now.0.saturating_duration_since(then);
+        self.clock = now;
+        if by_clock > by_us + SLEPT
+            && let Some(held) = &mut self.held
+            && held.checking.is_none()
+        {
+            let client = held.line.client.clone();
+            held.checking = Some(Box::pin(async move { client.ping(PING).await }));
+        }
+    }
+
+    async fn checked(&mut self, result: Result<Duration, CallError>) {
+        if let Err(error) = result {
+            self.lost(Cause::from(&error)).await;
+        }
+    }
+
+    /// The line is gone, or as good as gone.
+    async fn lost(&mut self, cause: Cause) {
+        let Some(held) = &mut self.held else { return };
+        let lived = held.opened.elapsed();
+        let was_ready = held.ready_after.is_some();
+        let exit = held.line.exit().await;
+        let said = held.line.said().await;
+        let cause = match (exit, &cause.kind) {
+            (Some(status), CauseKind::Closed) => Cause::of(cause::exited(status)),
+            (Some(_) | None, _) => cause,
+        };
+        let cause = cause.with(cause::stderr(&said));
+        self.note_failure(&cause);
+        let cause = Arc::new(cause);
+        self.hang_up(Search::Now).await;
+        let event = match was_ready {
+            true => Event::Lost { cause, lived },
+            false => Event::OpenFailed(cause),
+        };
+        self.happen(event, Search::Now).await;
+        self.publish().await;
+    }
+
+    fn note_failure(&self, cause: &Cause) {
+        self.settings.logbook.note(self.wanted.name(), &cause.to_string());
+    }
+
+    async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
+        self.happen(Event::Stop, search).await;
+        self.publish().await;
+        if let Some(done) = done {
+            let _nobody_waits = done.send(());
+        }
+    }
+
+    fn status(&self) -> Status {
+        let most = MOST_ATTEMPTS;
+        match &self.state {
+            State::Idle => Status::Pending { attempt: 1, most, cause: None },
+            State::Opening { attempt } => Status::Pending { attempt: *attempt, most, cause: None },
+            State::Resting { attempts, cause } => {
+                let attempt = (*attempts + 1).min(most);
+                Status::Pending { attempt, most, cause: Some(cause.clone()) }
+            }
+            State::Open { .. } => Status::Connected,
+            State::Walled { cause } => Status::NeedsAuth(cause.clone()),
+            State::Failed { cause } => Status::Failed(cause.clone()),
+            State::Over => Status::Disabled,
+        }
+    }
+
+    async fn publish(&mut self) {
+        let status = self.status();
+        let stands = status == Status::Connected;
+        let held = self.held.as_ref().filter(|_| stands);
+        let view = Arc::new(View {
+            name: self.wanted.name().to_owned(),
+            scope: self.wanted.scope,
+            transport: self.wanted.spec.transport.kind(),
+            status,
+            introduction: held.map(|held| held.line.client.introduction().clone()),
+            catalogue: held.map(|held| held.catalogue.clone()).unwrap_or_default(),
+            ready_after: held.and_then(|held| held.ready_after),
+            process: self.held.as_ref().and_then(|held| held.line.process_number()),
+            detour: held.and_then(|held| held.line.detour),
+            live: held.map(|held| Live {
+                client: held.line.client.clone(),
+                generation: self.generation,
+                strikes: held.strikes.clone(),
+            }),
+        });
+        self.published.send_replace(view.clone());
+        let _engine_gone = self.reports.send(view).await;
+    }
+}
+
+/// What a future in waiting comes to; waits for ever where there is none. The caller takes it away afterwards.
+async fn ready<T>(waiting: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match waiting {
+        Some(future) => future.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
+async fn open(
+    wanted: Wanted,
+    settings: Arc<Settings>,
+    is_asked_for: bool,
+) -> Result<Line, Cause> {
+    let window = match wanted.spec.transport.kind() {
+        TransportKind::Stdio => &settings.local_window,
+        TransportKind::Sse
+        | TransportKind::Http
+        | TransportKind::Ws
+        | TransportKind::SseIde
+        | TransportKind::WsIde
+        | TransportKind::Sdk
+        | TransportKind::ConnectorProxy => &settings.remote_window,
+    };
+    let _turn = window.acquire().await;
+    let key = format!("{}/{}", wanted.name(), wanted.fingerprint);
+    let prepared = {
+        let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
+        tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
+    };
+    let (address, hint) = prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
+    let network = settings.network()?;
+    let (said, carrier) = settings.logbook.page(wanted.name());
+    let terms = Terms {
+        offer: settings.offer.clone(),
+        hint,
+        within: wanted.spec.common.timeout.unwrap_or(settings.connect_within),
+        keeping: Keeping { guard: settings.guard(), said: Some(said), ..Keeping::default() },
+        network,
+    };
+    let dialled = dial::dial(&address, &terms).await;
+    // Ends with the program whose words it carries.
+    drop((terms, carrier));
+    let outcome = match &dialled {
+        Ok(line) => Outcome::Era(line.client.introduction().era),
+        Err(error) => match Cause::from(error).kind {
+            CauseKind::WantsLogin => Outcome::Wall,
+            _ => Outcome::Nothing,
+        },
+    };
+    let remembering = settings.clone();
+    let _nothing_lost = tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
+    dialled.map_err(|error| explain(&error, &address))
+}
+
+/// What there is to remember of an attempt.
+enum Outcome {
+    Era(Era),
+    Wall,
+    Nothing,
+}
+
+impl Outcome {
+    fn remember(&self, settings: &Settings, key: &str) {
+        match self {
+            Outcome::Era(era) => {
+                // A legacy verdict is renewed only when it has run out: a server may learn.
+                if settings.eras.get(key).as_deref() != Some(era.id()) {
+                    settings.eras.put(key, era.id());
+                }
+                settings.walls.forget(key);
+            }
+            Outcome::Wall => settings.walls.put(key, "401"),
+            Outcome::Nothing => {}
+        }
+    }
+}
+
+/// What blocks: what is remembered, and the secrets.
+fn prepare(
+    wanted: &Wanted,
+    settings: &Settings,
+    key: &str,
+    is_asked_for: bool,
+) -> Result<(Address, Hint), Cause> {
+    if !is_asked_for && settings.walls.get(key).is_some() {
+        let detail = "it said so less than 15 minutes ago; `swb reconnect` asks again".to_owned();
+        return Err(Cause::of(CauseKind::WantsLogin).with(Evidence::Detail(detail)));
+    }
+    let hint = match settings.eras.get(key).as_deref().and_then(Era::parse) {
+        Some(Era::Legacy) => Hint::Legacy,
+        Some(Era::Modern) | None => Hint::Unknown,
+    };
+    Ok((address::of(&wanted.spec, &settings.around)?, hint))
+}
+
+/// A failure, with what only we know of it.
+fn explain(error: &DialError, address: &Address) -> Cause {
+    let cause = Cause::from(error);
+    match (&cause.kind, address) {
+        (CauseKind::NoProgram { .. }, Address::Program(program)) => {
+            let path = program.env.iter().find(|(name, _)| name == "PATH");
+            let searched = path.map(|(_, value)| value.to_string_lossy().into_owned());
+            cause.with(Evidence::Searched(searched.unwrap_or_default()))
+        }
+        (_, _) => cause,
+    }
+}

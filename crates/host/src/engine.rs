@@ -1,0 +1,402 @@
+//! The host at work: keeps a connection to every server that a configuration wants, and hands out snapshots.
+//! One task owns which servers there are; each connection has a task of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use switchboard_config::cascade::Effective;
+use switchboard_config::entry::Fingerprint;
+use switchboard_wire::client::Respond;
+use switchboard_wire::introduction::{Ability, Offer};
+use switchboard_wire::network::{self, Network};
+use switchboard_wire::process::{self, Guard, GuardProgram, Search};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::address::Around;
+use crate::answers::Answers;
+use crate::cause::{Cause, CauseKind, Evidence};
+use crate::connection::state::Persistence;
+use crate::connection::{self, Handle, View, Wanted};
+use crate::logbook::Logbook;
+use crate::memo::Memo;
+use crate::places::Places;
+
+/// How many programs are started at once, unless told otherwise.
+pub const LOCAL_WIDTH: usize = 3;
+/// How many remote servers are reached at once, unless told otherwise.
+pub const REMOTE_WIDTH: usize = 20;
+/// How long a connection may take to stand, unless told otherwise.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// How long a legacy server is believed to be one.
+const ERA_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long a server that wants a login is left alone.
+const WALL_LASTS: Duration = Duration::from_secs(15 * 60);
+/// How many requests and reports may wait for the engine.
+const WAITING: usize = 256;
+
+/// What a caller decides.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where our things are.
+    pub places: Places,
+    /// Home, working folder, variables.
+    pub around: Around,
+    /// How many programs are started at once.
+    pub local_width: usize,
+    /// How many remote servers are reached at once.
+    pub remote_width: usize,
+    /// How long a connection may take to stand, where its entry does not say.
+    pub connect_within: Duration,
+    /// How much is tried.
+    pub persistence: Persistence,
+    /// How remote servers are reached.
+    pub network: network::Settings,
+    /// How to start the process that cleans up after us when we are killed.
+    pub guard: Option<GuardProgram>,
+}
+
+/// What every connection shares.
+pub struct Settings {
+    pub(crate) around: Around,
+    pub(crate) local_window: Semaphore,
+    pub(crate) remote_window: Semaphore,
+    pub(crate) connect_within: Duration,
+    pub(crate) persistence: Persistence,
+    pub(crate) offer: Offer,
+    pub(crate) responder: Arc<dyn Respond>,
+    pub(crate) logbook: Logbook,
+    pub(crate) eras: Memo,
+    pub(crate) walls: Memo,
+    network: (network::Settings, OnceLock<Result<Network, String>>),
+    guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("around", &self.around).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    fn new(options: Options) -> io::Result<Settings> {
+        let state = &options.places.state;
+        let responder = Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
+        Ok(Settings {
+            local_window: Semaphore::new(options.local_width.max(1)),
+            remote_window: Semaphore::new(options.remote_width.max(1)),
+            connect_within: options.connect_within,
+            persistence: options.persistence,
+            offer: Offer {
+                name: "switchboard".to_owned(),
+                title: "Switchboard".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                abilities: vec![Ability::Roots, Ability::Elicitation],
+            },
+            responder,
+            logbook: Logbook::open(&options.places.logs())?,
+            eras: Memo::new(&state.join("eras.json"), ERA_LASTS),
+            walls: Memo::new(&state.join("mcp-needs-auth-cache.json"), WALL_LASTS),
+            around: options.around,
+            network: (options.network, OnceLock::new()),
+            guard: (options.guard, OnceLock::new()),
+        })
+    }
+
+    /// The way out, made when the first remote server is reached: certificates take time and room.
+    pub(crate) fn network(&self) -> Result<Network, Cause> {
+        let (settings, made) = &self.network;
+        let network = made.get_or_init(|| {
+            Network::new(settings).map_err(|error| {
+                let source = std::error::Error::source(&error);
+                source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+            })
+        });
+        network
+            .clone()
+            .map_err(|detail| Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail)))
+    }
+
+    /// The guard, started with the first program. Without one, programs are still stopped whenever we can.
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        let (program, started) = &self.guard;
+        started.get_or_init(|| program.as_ref().and_then(|it| Guard::start(it).ok())).clone()
+    }
+}
+
+/// All servers at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// One more with every change.
+    pub revision: u64,
+    /// Every server that is wanted, by name.
+    pub servers: BTreeMap<String, Arc<View>>,
+    pub(crate) handles: Arc<BTreeMap<String, Handle>>,
+}
+
+impl Snapshot {
+    /// Is there nothing left to wait for?
+    pub fn is_settled(&self) -> bool {
+        self.servers.values().all(|view| view.status.is_settled())
+    }
+}
+
+/// A running host. Clones share it. Call [`Host::stop`] at the end: dropping it ends servers by force.
+#[derive(Debug, Clone)]
+pub struct Host {
+    commands: mpsc::Sender<Command>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
+    Stop { done: oneshot::Sender<()> },
+}
+
+impl Host {
+    /// Starts a host that knows no server yet. Must be called inside a runtime.
+    pub fn start(options: Options) -> io::Result<(Host, JoinHandle<()>)> {
+        let settings = Arc::new(Settings::new(options)?);
+        let (commands, from_callers) = mpsc::channel(WAITING);
+        let (reports, from_connections) = mpsc::channel(WAITING);
+        let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let engine = Engine {
+            settings: settings.clone(),
+            reports,
+            published,
+            kept: BTreeMap::new(),
+            replacing: BTreeMap::new(),
+            ending: JoinSet::new(),
+            leaving: BTreeSet::new(),
+        };
+        let task = tokio::spawn(engine.run(from_callers, from_connections));
+        Ok((Host { commands, snapshots, settings }, task))
+    }
+
+    /// Makes the servers that run those that a configuration wants; what did not change is not touched.
+    pub async fn apply(&self, effective: &Effective) {
+        self.apply_wanted(wanted(effective)).await;
+    }
+
+    /// The same for a list of servers.
+    pub async fn apply_wanted(&self, wanted: Vec<Wanted>) {
+        let (done, applied) = oneshot::channel();
+        if self.commands.send(Command::Apply { wanted, done }).await.is_ok() {
+            let _over = applied.await;
+        }
+    }
+
+    /// All servers now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshots.borrow().clone()
+    }
+
+    /// All servers now and later.
+    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
+
+    /// Has one server's connection made anew; `None` where there is no such server.
+    pub async fn reconnect(&self, name: &str) -> Option<()> {
+        let handle = self.handle(name)?;
+        handle.reconnect().await;
+        Some(())
+    }
+
+    /// Where what servers say on standard error is kept.
+    pub fn logbook(&self) -> &Logbook {
+        &self.settings.logbook
+    }
+
+    pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
+        self.snapshots.borrow().handles.get(name).cloned()
+    }
+
+    /// Ends every server in order, and whatever they started. Comes back when all is gone.
+    pub async fn stop(&self) {
+        let (done, stopped) = oneshot::channel();
+        if self.commands.send(Command::Stop { done }).await.is_ok() {
+            let _over = stopped.await;
+        }
+    }
+}
+
+/// The servers of a configuration that may start.
+pub fn wanted(effective: &Effective) -> Vec<Wanted> {
+    let ready = effective.servers.iter().filter(|server| server.is_ready());
+    ready
+        .filter_map(|server| {
+            Some(Wanted {
+                spec: server.spec.clone()?,
+                scope: server.scope(),
+                fingerprint: server.fingerprint.clone()?,
+            })
+        })
+        .collect()
+}
+
+struct Engine {
+    settings: Arc<Settings>,
+    reports: mpsc::Sender<Arc<View>>,
+    published: watch::Sender<Arc<Snapshot>>,
+    kept: BTreeMap<String, Kept>,
+    /// Servers that start when their predecessors are gone: two at once might fight over a file or a port.
+    replacing: BTreeMap<String, Wanted>,
+    ending: JoinSet<String>,
+    /// The names of those that are ending.
+    leaving: BTreeSet<String>,
+}
+
+struct Kept {
+    fingerprint: Fingerprint,
+    handle: Handle,
+    task: JoinHandle<()>,
+    view: Arc<View>,
+}
+
+impl Engine {
+    async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut reports: mpsc::Receiver<Arc<View>>,
+    ) {
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(Command::Apply { wanted, done }) => {
+                        self.apply(wanted);
+                        let _nobody_waits = done.send(());
+                    }
+                    Some(Command::Stop { done }) => {
+                        self.stop(&mut reports).await;
+                        let _nobody_waits = done.send(());
+                        return;
+                    }
+                    None => return self.stop(&mut reports).await,
+                },
+                Some(view) = reports.recv() => {
+                    self.note(view);
+                    while let Ok(view) = reports.try_recv() {
+                        self.note(view);
+                    }
+                    self.publish(Handles::Same);
+                }
+                Some(ended) = self.ending.join_next() => {
+                    if let Ok(name) = ended {
+                        self.leaving.remove(&name);
+                        if let Some(wanted) = self.replacing.remove(&name) {
+                            self.keep(wanted);
+                            self.publish(Handles::Changed);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports of a connection that was replaced meanwhile do not count.
+    fn note(&mut self, view: Arc<View>) {
+        if let Some(kept) = self.kept.get_mut(&view.name) {
+            kept.view = kept.handle.view();
+        }
+    }
+
+    fn apply(&mut self, wanted: Vec<Wanted>) {
+        let mut wanted: BTreeMap<String, Wanted> =
+            wanted.into_iter().map(|it| (it.name().to_owned(), it)).collect();
+        let names: Vec<String> = self.kept.keys().cloned().collect();
+        for name in names {
+            let stays = match (wanted.get(&name), self.kept.get(&name)) {
+                (Some(new), Some(old)) => new.fingerprint == old.fingerprint,
+                (Some(_) | None, Some(_) | None) => false,
+            };
+            if stays {
+                wanted.remove(&name);
+            } else {
+                self.end(&name);
+            }
+        }
+        self.replacing.retain(|name, _| wanted.contains_key(name));
+        for (name, new) in wanted {
+            if self.leaving.contains(&name) {
+                self.replacing.insert(name, new);
+            } else {
+                self.keep(new);
+            }
+        }
+        self.publish(Handles::Changed);
+    }
+
+    fn keep(&mut self, wanted: Wanted) {
+        let name = wanted.name().to_owned();
+        let fingerprint = wanted.fingerprint.clone();
+        let (handle, task) =
+            connection::keep(wanted, self.settings.clone(), self.reports.clone());
+        let view = handle.view();
+        self.kept.insert(name, Kept { fingerprint, handle, task, view });
+    }
+
+    fn end(&mut self, name: &str) {
+        let Some(kept) = self.kept.remove(name) else { return };
+        let name = name.to_owned();
+        self.leaving.insert(name.clone());
+        self.ending.spawn(async move {
+            kept.handle.stop(Search::Now).await;
+            let _panicked = kept.task.await;
+            name
+        });
+    }
+
+    fn publish(&mut self, handles: Handles) {
+        let kept = &self.kept;
+        self.published.send_modify(|snapshot| {
+            let handles = match handles {
+                Handles::Same => snapshot.handles.clone(),
+                Handles::Changed => {
+                    let pairs = kept.iter().map(|(name, it)| (name.clone(), it.handle.clone()));
+                    Arc::new(pairs.collect())
+                }
+            };
+            let servers = kept.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
+            *snapshot = Arc::new(Snapshot { revision: snapshot.revision + 1, servers, handles });
+        });
+    }
+
+    /// Ends all at once; then looks once for whoever left their groups.
+    async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
+        let mut had_programs = false;
+        for (name, kept) in std::mem::take(&mut self.kept) {
+            had_programs |= kept.view.process.is_some();
+            self.ending.spawn(async move {
+                kept.handle.stop(Search::Later).await;
+                let _panicked = kept.task.await;
+                name
+            });
+        }
+        self.replacing.clear();
+        loop {
+            tokio::select! {
+                ended = self.ending.join_next() => if ended.is_none() { break },
+                // Those who end still report.
+                _ = reports.recv() => {}
+            }
+        }
+        if had_programs {
+            let _found = tokio::task::spawn_blocking(process::search_all).await;
+        }
+        self.publish(Handles::Changed);
+        self.settings.logbook.settle().await;
+    }
+}
+
+/// Did connections come or go?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handles {
+    Same,
+    Changed,
+}

@@ -1,0 +1,239 @@
+//! What servers say on standard error, kept on disk: a ring for each, written by one thread for all.
+//! No server waits for the disk; what comes faster than it can be written is left out, and that is noted.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+/// The most that is kept of a server, in two files that take turns.
+pub const LARGEST: u64 = 64 * 1024 * 1024;
+/// How many pieces of one server may wait.
+const WAITING: usize = 256;
+/// How many pieces of all servers may wait for the disk.
+const WAITING_FOR_DISK: usize = 1024;
+
+/// Where what servers say is kept. Clones share the thread that writes.
+#[derive(Debug, Clone)]
+pub struct Logbook {
+    folder: PathBuf,
+    to_disk: blocking::SyncSender<Entry>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Said { server: String, bytes: Bytes },
+    /// Everything before this is on disk when the answer comes.
+    Settled(tokio::sync::oneshot::Sender<()>),
+}
+
+impl Logbook {
+    /// Keeps logs below a folder, which is made when the first is written.
+    pub fn open(folder: &Path) -> io::Result<Logbook> {
+        let (to_disk, entries) = blocking::sync_channel(WAITING_FOR_DISK);
+        let writer = Writer { folder: folder.to_owned(), largest: LARGEST, open: None };
+        // Ends when the last handle is dropped; nothing is to be waited for but what `settle` waits for.
+        thread::Builder::new().name("logbook".to_owned()).spawn(move || writer.run(entries))?;
+        Ok(Logbook { folder: folder.to_owned(), to_disk })
+    }
+
+    /// A place for a server to say things to. The task that carries them over ends with the last sender.
+    pub fn page(&self, server: &str) -> (mpsc::Sender<Bytes>, tokio::task::JoinHandle<()>) {
+        let (sender, mut said) = mpsc::channel::<Bytes>(WAITING);
+        let (to_disk, server) = (self.to_disk.clone(), server.to_owned());
+        let carrier = tokio::spawn(async move {
+            let mut left_out = 0;
+            while let Some(bytes) = said.recv().await {
+                if left_out > 0 {
+                    let note = format!("\n[{left_out} bytes came faster than they could be kept]\n");
+                    let entry = Entry::Said { server: server.clone(), bytes: Bytes::from(note) };
+                    if to_disk.try_send(entry).is_err() {
+                        left_out += bytes.len();
+                        continue;
+                    }
+                    left_out = 0;
+                }
+                let size = bytes.len();
+                if to_disk.try_send(Entry::Said { server: server.clone(), bytes }).is_err() {
+                    left_out += size;
+                }
+            }
+        });
+        (sender, carrier)
+    }
+
+    /// Notes something of our own in a server's log.
+    pub fn note(&self, server: &str, text: &str) {
+        let line = Bytes::from(format!("[{}] {text}\n", stamp(SystemTime::now())));
+        let _disk_is_slow = self.to_disk.try_send(Entry::Said { server: server.to_owned(), bytes: line });
+    }
+
+    /// Comes back when everything said so far is on disk.
+    pub async fn settle(&self) {
+        let (done, settled) = tokio::sync::oneshot::channel();
+        let to_disk = self.to_disk.clone();
+        let asked = tokio::task::spawn_blocking(move || to_disk.send(Entry::Settled(done)).is_ok());
+        if asked.await.unwrap_or(false) {
+            let _writer_gone = settled.await;
+        }
+    }
+
+    /// The files of a server's log, the older first. They may not be there.
+    pub fn files(&self, server: &str) -> [PathBuf; 2] {
+        files(&self.folder, server)
+    }
+}
+
+/// The files of a server's log below a folder, the older first. They may not be there.
+pub fn files(folder: &Path, server: &str) -> [PathBuf; 2] {
+    // Names of plugins' servers hold colons; nothing in a name leads out of the folder.
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '+' };
+    let name: String = server.chars().map(plain).collect();
+    [folder.join(format!("{name}.older.log")), folder.join(format!("{name}.log"))]
+}
+
+struct Writer {
+    folder: PathBuf,
+    largest: u64,
+    /// The file that was written last: most of what comes is for the same one.
+    open: Option<(String, File, u64)>,
+}
+
+impl Writer {
+    fn run(mut self, entries: blocking::Receiver<Entry>) {
+        for entry in entries {
+            match entry {
+                Entry::Said { server, bytes } => {
+                    let _disk_is_full = self.write(&server, &bytes);
+                }
+                Entry::Settled(done) => {
+                    let _nobody_waits = done.send(());
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, server: &str, bytes: &[u8]) -> io::Result<()> {
+        if self.open.as_ref().is_none_or(|(name, _, _)| name != server) {
+            self.open = Some(self.file(server)?);
+        }
+        let Some((_, file, size)) = &mut self.open else { return Ok(()) };
+        file.write_all(bytes)?;
+        *size += bytes.len() as u64;
+        if *size >= self.largest / 2 {
+            self.open = None;
+            let [older, newer] = files(&self.folder, server);
+            fs::rename(newer, older)?;
+        }
+        Ok(())
+    }
+
+    fn file(&self, server: &str) -> io::Result<(String, File, u64)> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+            builder.mode(0o700);
+            options.mode(0o600);
+        }
+        builder.create(&self.folder)?;
+        let [_, newer] = files(&self.folder, server);
+        let file = options.open(newer)?;
+        let size = file.metadata()?.len();
+        Ok((server.to_owned(), file, size))
+    }
+}
+
+/// A time as people and programs read it, in UTC.
+pub fn stamp(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date that lies so many days after 1970 began.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    loop {
+        let length = if is_leap(year) { 366 } else { 365 };
+        if days < length {
+            break;
+        }
+        days -= length;
+        year += 1;
+    }
+    let february = if is_leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in months {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_everybody_writes_them() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_696, "2000-02-29T12:34:56Z"),
+            (1_794_787_199, "2026-11-15T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(stamp(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn two_files_take_turns_and_hold_no_more_than_the_bound() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let mut writer = Writer { folder: folder.path().join("logs"), largest: 1000, open: None };
+        for number in 0..500 {
+            writer.write("a", format!("line {number}\n").as_bytes()).expect("written");
+            writer.write("b:c", b"x\n").expect("written");
+        }
+        let read = |server| {
+            let texts = files(&writer.folder, server).map(|it| fs::read_to_string(it).unwrap_or_default());
+            texts.concat()
+        };
+        let kept = read("a");
+        assert!((500..=1020).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.ends_with("line 499\n"));
+        assert!(writer.folder.join("b+c.log").exists());
+    }
+
+    #[tokio::test]
+    async fn what_is_said_is_on_disk_once_it_is_settled() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let logbook = Logbook::open(folder.path()).expect("a thread can be started");
+        let (page, carrier) = logbook.page("s");
+        page.send(Bytes::from_static(b"one\n")).await.expect("the carrier listens");
+        drop(page);
+        carrier.await.expect("it ends");
+        logbook.note("s", "started");
+        logbook.settle().await;
+        let [_, newer] = logbook.files("s");
+        let text = fs::read_to_string(newer).expect("it is there");
+        assert!(text.starts_with("one\n[2") && text.ends_with("] started\n"), "{text}");
+    }
+}

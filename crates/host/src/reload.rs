@@ -1,0 +1,81 @@
+//! Follows configuration files, so that anything long-running picks changes up by itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::load::{self, Configuration, Surroundings};
+
+/// Changes that come this close together are one: editors write in several steps.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// The longest that a file that keeps changing is waited for.
+const MOST_STEPS: usize = 20;
+
+/// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
+#[derive(Debug)]
+pub struct Follower {
+    surroundings: Surroundings,
+    watcher: RecommendedWatcher,
+    watched: BTreeSet<PathBuf>,
+    changes: mpsc::Receiver<()>,
+}
+
+impl Follower {
+    /// Begins to watch; `configuration` is what was read last.
+    pub fn start(
+        surroundings: Surroundings,
+        configuration: &Configuration,
+    ) -> notify::Result<Follower> {
+        // One place: a change that finds it taken is part of the one that waits.
+        let (tell, changes) = mpsc::channel(1);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            let is_a_read = event.as_ref().is_ok_and(|event| event.kind.is_access());
+            if !is_a_read {
+                let _one_waits_already = tell.try_send(());
+            }
+        })?;
+        let mut follower =
+            Follower { surroundings, watcher, watched: BTreeSet::new(), changes };
+        follower.follow(configuration);
+        Ok(follower)
+    }
+
+    /// The configuration after the next change. Comes back also where the change meant nothing.
+    pub async fn next(&mut self) -> Option<Configuration> {
+        self.changes.recv().await?;
+        for _ in 0..MOST_STEPS {
+            if timeout(TOGETHER, self.changes.recv()).await.is_err() {
+                break;
+            }
+        }
+        let surroundings = self.surroundings.clone();
+        let loading = tokio::task::spawn_blocking(move || load::load(&surroundings));
+        let configuration = loading.await.ok()?;
+        self.follow(&configuration);
+        Some(configuration)
+    }
+
+    /// Folders are watched, not files: files are replaced, and come later.
+    fn follow(&mut self, configuration: &Configuration) {
+        let sources = configuration.looked_at.iter().filter_map(|it| it.source.path());
+        let mut folders: BTreeSet<PathBuf> =
+            sources.filter_map(|path| nearest_folder(path.parent()?)).collect();
+        folders.extend(nearest_folder(&self.surroundings.places.plugins()));
+        folders.extend(nearest_folder(&self.surroundings.places.state));
+        for folder in folders.difference(&self.watched.clone()) {
+            // A folder that may not be watched is one whose changes come with the next start.
+            if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
+                self.watched.insert(folder.clone());
+            }
+        }
+    }
+}
+
+/// The folder itself, or the nearest above it that is there.
+fn nearest_folder(folder: &Path) -> Option<PathBuf> {
+    folder.ancestors().find(|at| at.is_dir()).map(Path::to_owned)
+}

@@ -15,6 +15,9 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// The longest that a file that keeps changing is waited for.
 const MOST_STEPS: usize = 20;
 
+/// Files beside the person's decisions that change while servers run.
+const OUR_OWN: [&str; 4] = ["eras.json", "mcp-needs-auth-cache.json", "logs", "running"];
+
 /// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Follower {
@@ -33,8 +36,7 @@ impl Follower {
         // One place: a change that finds it taken is part of the one that waits.
         let (tell, changes) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let is_a_read = event.as_ref().is_ok_and(|event| event.kind.is_access());
-            if !is_a_read {
+            if event.as_ref().is_ok_and(matters) {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
@@ -73,6 +75,15 @@ impl Follower {
             }
         }
     }
+}
+
+/// Reading changes nothing, and what we write ourselves while we work is no configuration.
+fn matters(event: &notify::Event) -> bool {
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        OUR_OWN.contains(&&*name) || name.starts_with(".swb-draft-")
+    };
+    !event.kind.is_access() && !event.paths.iter().all(is_ours)
 }
 
 /// The folder itself, or the nearest above it that is there.

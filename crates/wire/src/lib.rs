@@ -1,12 +1,15 @@
 //! The Model Context Protocol on the wire: a JSON-RPC peer that parses envelopes once and keeps payloads raw.
 //!
 //! A [`peer::Peer`] is either side of a connection. It talks over a [`link::Link`]: a byte stream with one
-//! message a line ([`lines::LineLink`], for a program that [`process::start`] started) or the other end of a
-//! pair in this process ([`memory::pair`]).
+//! message a line ([`lines::LineLink`], for a program that [`process::start`] started), the other end of a
+//! pair in this process ([`memory::pair`]), or a server at a URL ([`streamable::HttpLink`], [`sse::SseLink`],
+//! [`websocket::WsLink`]), which is reached through a [`network::Network`].
 //! What a payload means is decoded by whoever asked for it, by the method that was asked.
 
 pub mod client;
+pub mod dial;
 pub mod era;
+pub mod events;
 pub mod fault;
 pub mod handshake;
 pub mod introduction;
@@ -15,7 +18,11 @@ pub mod link;
 pub mod memory;
 pub mod message;
 pub mod mirror;
+pub mod network;
 mod params;
 pub mod peer;
 #[cfg(unix)]
 pub mod process;
+pub mod sse;
+pub mod streamable;
+pub mod websocket;

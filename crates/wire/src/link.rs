@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use thiserror::Error;
 
 use crate::fault::Fault;
-use crate::message::{Id, Malformed, Message};
+use crate::message::{self, Id, Malformed, Message, Messages};
 
 /// One end of a way to send and receive messages.
 ///
@@ -60,6 +61,21 @@ pub enum Arrival {
     },
     /// Something that is none, and is passed over: servers print to the wrong stream.
     Garbage(Malformed),
+}
+
+impl Arrival {
+    /// Everything that one frame, line or event holds.
+    pub(crate) fn all_of(bytes: &Bytes) -> Vec<Arrival> {
+        let one = |part: Result<Message, Malformed>| match part {
+            Ok(message) => Arrival::Message(message),
+            Err(malformed) => Arrival::Garbage(malformed),
+        };
+        match message::parse(bytes) {
+            Ok(Messages::One(message)) => vec![Arrival::Message(message)],
+            Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
+            Err(malformed) => vec![Arrival::Garbage(malformed)],
+        }
+    }
 }
 
 /// Why a link ended.

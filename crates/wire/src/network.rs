@@ -1,0 +1,345 @@
+//! How servers at URLs are reached: proxies, certificates, redirects, and the two HTTP clients.
+//! Whom to reach is a [`Target`]; what is said there is left to the transports.
+
+mod answer;
+mod target;
+mod unreachable;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, NoProxy, Proxy, Response};
+use thiserror::Error;
+use url::Url;
+
+use crate::fault::{Fault, Unreachable};
+
+pub(crate) use answer::{
+    Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
+};
+pub use target::{Authorize, Authorizing, Target};
+pub(crate) use unreachable::fault;
+
+/// How many redirects within one origin are followed.
+const REDIRECTS: usize = 5;
+/// How many connections a host may keep waiting for us. Without HTTP/2 each call under way has one.
+const IDLE_CONNECTIONS: usize = 64;
+/// How long a connection may wait for another use.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often a connection that carries streams is asked whether it lives, and how long it may take to say so.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// What a [`Network`] is made from. Nothing is read from the environment here.
+#[derive(Clone)]
+pub struct Settings {
+    /// Who we say we are.
+    pub user_agent: String,
+    /// Which way out.
+    pub proxies: Proxies,
+    /// More certificate authorities to trust, as PEM; each may hold several.
+    pub extra_ca: Vec<Vec<u8>>,
+    /// A certificate of our own with its key, as PEM.
+    pub identity: Option<Vec<u8>>,
+    /// How long it may take to reach a host.
+    pub connect_timeout: Duration,
+}
+
+/// Prints no key and no proxy's password.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("user_agent", &self.user_agent)
+            .field("proxies", &self.proxies)
+            .field("extra_ca", &self.extra_ca.len())
+            .field("identity", &self.identity.is_some())
+            .field("connect_timeout", &self.connect_timeout)
+            .finish()
+    }
+}
+
+/// Proxies by the scheme of the URL they are for. Each is a URL; the scheme of it may be left out.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    /// For `http`.
+    pub http: Option<String>,
+    /// For `https`.
+    pub https: Option<String>,
+    /// For what has none of its own.
+    pub all: Option<String>,
+    /// Hosts that are reached without any, as `NO_PROXY` lists them.
+    pub no: Option<String>,
+}
+
+/// Prints which there are, not what they are: a proxy's URL may hold a password.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies")
+            .field("http", &self.http.is_some())
+            .field("https", &self.https.is_some())
+            .field("all", &self.all.is_some())
+            .field("no", &self.no)
+            .finish()
+    }
+}
+
+/// Why no network could be made from the settings.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// A proxy cannot be used.
+    #[error("the {scheme} proxy is no URL of a proxy")]
+    Proxy {
+        /// For which scheme it was meant.
+        scheme: &'static str,
+    },
+    /// A certificate authority cannot be used.
+    #[error("extra certificate file {} holds no certificates in PEM", .position + 1)]
+    ExtraCa {
+        /// Which one, from zero.
+        position: usize,
+    },
+    /// Our own certificate cannot be used.
+    #[error("the client certificate is no certificate and key in PEM")]
+    Identity(#[source] reqwest::Error),
+    /// The parts are good, but no client can be made from them.
+    #[error("no HTTP client can be set up")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Whose word on certificate authorities is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Roots {
+    /// The system's.
+    System,
+    /// The system has none; the ones that come with us.
+    Bundled,
+}
+
+/// The way to servers at URLs. Clones share connections.
+#[derive(Clone)]
+pub struct Network(Arc<Inner>);
+
+struct Inner {
+    general: Client,
+    /// For protocols that begin as HTTP/1.1; made when first needed, because it reads certificates anew.
+    upgrading: OnceLock<Client>,
+    parts: Parts,
+    roots: Roots,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("roots", &self.0.roots).finish_non_exhaustive()
+    }
+}
+
+/// The settings, checked.
+#[derive(Clone)]
+struct Parts {
+    user_agent: String,
+    proxies: Vec<Proxy>,
+    extra: Vec<Certificate>,
+    identity: Option<Identity>,
+    connect_timeout: Duration,
+}
+
+/// A request that can be made again when a redirect says so.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: Cow<'a, Url>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Network {
+    /// A network with these settings.
+    pub fn new(settings: &Settings) -> Result<Network, SetupError> {
+        let parts = Parts::check(settings)?;
+        // With certificates of its own to add, a client is made even where the system has none at all.
+        let has_system_roots =
+            parts.extra.is_empty() || parts.without_extra().client(Roots::System).is_ok();
+        let built = match has_system_roots {
+            true => parts.client(Roots::System).map(|client| (client, Roots::System)),
+            false => parts.client(Roots::Bundled).map(|client| (client, Roots::Bundled)),
+        };
+        let (general, roots) = match built {
+            Ok(built) => built,
+            Err(first) => match parts.client(Roots::Bundled) {
+                Ok(client) => (client, Roots::Bundled),
+                Err(_) => return Err(SetupError::Client(first)),
+            },
+        };
+        Ok(Network(Arc::new(Inner { general, upgrading: OnceLock::new(), parts, roots })))
+    }
+
+    /// Whose certificate authorities are trusted.
+    pub fn roots(&self) -> Roots {
+        self.0.roots
+    }
+
+    /// Makes a request, and makes it again where a redirect within the origin says so.
+    pub(crate) async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
+        send(&self.0.general, request).await
+    }
+
+    /// The same over HTTP/1.1, for an answer that may become another protocol.
+    pub(crate) async fn send_upgrading(
+        &self,
+        request: &mut Request<'_>,
+    ) -> Result<Response, Fault> {
+        let client = match self.0.upgrading.get() {
+            Some(client) => client,
+            None => {
+                let made = self.0.parts.builder(self.0.roots).http1_only().build();
+                let made = made.map_err(fault)?;
+                self.0.upgrading.get_or_init(|| made)
+            }
+        };
+        send(client, request).await
+    }
+}
+
+impl Parts {
+    fn check(settings: &Settings) -> Result<Parts, SetupError> {
+        let mut extra = Vec::new();
+        for (position, pem) in settings.extra_ca.iter().enumerate() {
+            match Certificate::from_pem_bundle(pem) {
+                Ok(certificates) if !certificates.is_empty() => extra.extend(certificates),
+                Ok(_) | Err(_) => return Err(SetupError::ExtraCa { position }),
+            }
+        }
+        let identity = settings.identity.as_deref().map(Identity::from_pem).transpose();
+        Ok(Parts {
+            user_agent: settings.user_agent.clone(),
+            proxies: settings.proxies.check()?,
+            extra,
+            identity: identity.map_err(SetupError::Identity)?,
+            connect_timeout: settings.connect_timeout,
+        })
+    }
+
+    fn without_extra(&self) -> Parts {
+        Parts { extra: Vec::new(), ..self.clone() }
+    }
+
+    fn client(&self, roots: Roots) -> Result<Client, reqwest::Error> {
+        self.builder(roots).build()
+    }
+
+    /// What a server's headers may take is bounded by the library: 100 of them and 400 KiB over HTTP/1.1,
+    /// 16 KiB over HTTP/2.
+    fn builder(&self, roots: Roots) -> ClientBuilder {
+        let mut builder = Client::builder()
+            .user_agent(&self.user_agent)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .tcp_nodelay(true)
+            .connect_timeout(self.connect_timeout)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .http2_keep_alive_timeout(KEEP_ALIVE);
+        for proxy in &self.proxies {
+            builder = builder.proxy(proxy.clone());
+        }
+        if let Some(identity) = &self.identity {
+            builder = builder.identity(identity.clone());
+        }
+        let extra = self.extra.iter().cloned();
+        match roots {
+            Roots::System if self.extra.is_empty() => builder,
+            Roots::System => builder.tls_certs_merge(extra),
+            Roots::Bundled => {
+                let bundled = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+                let bundled = bundled.filter_map(|der| Certificate::from_der(der).ok());
+                builder.tls_certs_only(bundled.chain(extra))
+            }
+        }
+    }
+}
+
+impl Proxies {
+    /// The library takes the first that fits, so the one for everything comes last.
+    fn check(&self) -> Result<Vec<Proxy>, SetupError> {
+        let no = self.no.as_deref().and_then(NoProxy::from_string);
+        let mut proxies = Vec::new();
+        let mut add = |scheme, url: &Option<String>, make: fn(&str) -> reqwest::Result<Proxy>| {
+            // Environments often have an empty one, which means none.
+            let Some(url) = url.as_deref().filter(|url| !url.is_empty()) else { return Ok(()) };
+            // The library's error would print the URL, and the URL may hold a password.
+            let proxy = make(url).map_err(|_| SetupError::Proxy { scheme })?;
+            proxies.push(proxy.no_proxy(no.clone()));
+            Ok(())
+        };
+        add("http", &self.http, |url| Proxy::http(url))?;
+        add("https", &self.https, |url| Proxy::https(url))?;
+        add("all", &self.all, |url| Proxy::all(url))?;
+        Ok(proxies)
+    }
+}
+
+async fn send(client: &Client, request: &mut Request<'_>) -> Result<Response, Fault> {
+    let mut left = REDIRECTS;
+    loop {
+        let response = client.execute(request.prepare()).await.map_err(fault)?;
+        if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            let detail = response.status().to_string();
+            return Err(Fault::Unreachable { why: Unreachable::Proxy, detail });
+        }
+        match redirect(request, &response)? {
+            Some(_) if left == 0 => return Err(refusal(response).await),
+            Some(url) => request.url = Cow::Owned(url),
+            None => return Ok(response),
+        }
+        left -= 1;
+    }
+}
+
+/// Where to go instead, where the answer says so and we may. A question keeps its method and body on the way,
+/// so a redirect that would lose them stays an answer.
+fn redirect(request: &Request<'_>, response: &Response) -> Result<Option<Url>, Fault> {
+    let keeps_method = match response.status() {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+            request.method == Method::GET
+        }
+        _ => return Ok(None),
+    };
+    let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+    let Some(to) = location.and_then(|to| request.url.join(to).ok()) else { return Ok(None) };
+    if !is_same_origin(&to, &request.url) {
+        return Err(Fault::RedirectedAway { to: origin(&to) });
+    }
+    Ok(keeps_method.then_some(to))
+}
+
+/// Do two URLs have the scheme, the host and the port in common?
+pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin()
+}
+
+/// A URL's origin as text that can be shown. A host may be as long as its server likes.
+pub(crate) fn origin(url: &Url) -> String {
+    const SHOWN: usize = 300;
+    let origin = url.origin();
+    match origin.is_tuple() {
+        true => origin.ascii_serialization().chars().take(SHOWN).collect(),
+        false => format!("{}:", url.scheme()).chars().take(SHOWN).collect(),
+    }
+}
+
+impl Request<'_> {
+    fn prepare(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), Url::clone(&self.url));
+        *request.headers_mut() = self.headers.clone();
+        if !self.body.is_empty() {
+            *request.body_mut() = Some(self.body.clone().into());
+        }
+        request
+    }
+}

@@ -1,0 +1,83 @@
+//! Which server is meant, and what is shown to it with every request.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, header};
+use url::Url;
+
+use crate::lines::LARGEST_MESSAGE;
+use crate::network::origin;
+
+/// An answer to [`Authorize::header`] that may take a while.
+pub type Authorizing<'a> = Pin<Box<dyn Future<Output = Option<HeaderValue>> + Send + 'a>>;
+
+/// Who is asked for the `Authorization` of every request.
+pub trait Authorize: Send + Sync {
+    /// The value, where there is one. It takes the place of a fixed header of that name.
+    fn header<'a>(&'a self) -> Authorizing<'a>;
+}
+
+/// A server at a URL.
+#[derive(Clone)]
+pub struct Target {
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) largest_message: usize,
+    pub(crate) authorize: Option<Arc<dyn Authorize>>,
+}
+
+impl Target {
+    /// A server that is shown nothing but what is said to it.
+    pub fn new(url: Url) -> Target {
+        Target { url, headers: HeaderMap::new(), largest_message: LARGEST_MESSAGE, authorize: None }
+    }
+
+    /// Headers for every request. They are taken for secrets.
+    pub fn headers(mut self, headers: HeaderMap) -> Target {
+        self.headers = headers;
+        self.headers.values_mut().for_each(|value| value.set_sensitive(true));
+        self
+    }
+
+    /// The largest message that is taken from it.
+    pub fn largest_message(mut self, bytes: usize) -> Target {
+        self.largest_message = bytes;
+        self
+    }
+
+    /// Somebody to ask for the `Authorization` of every request.
+    pub fn authorize(mut self, authorize: Arc<dyn Authorize>) -> Target {
+        self.authorize = Some(authorize);
+        self
+    }
+
+    /// The server's URL.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Puts the `Authorization` of this moment into headers.
+    pub(crate) async fn sign(&self, headers: &mut HeaderMap) {
+        if let Some(authorize) = &self.authorize
+            && let Some(mut value) = authorize.header().await
+        {
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+    }
+}
+
+/// Prints no header's value, and of the URL neither user nor query.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("url", &format_args!("{}{}", origin(&self.url), self.url.path()))
+            .field("headers", &self.headers.keys().map(|name| name.as_str()).collect::<Vec<_>>())
+            .field("largest_message", &self.largest_message)
+            .field("authorize", &self.authorize.is_some())
+            .finish()
+    }
+}

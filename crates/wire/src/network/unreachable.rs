@@ -1,0 +1,81 @@
+//! What the HTTP library says went wrong, in our own kinds.
+
+use std::error::Error;
+use std::io;
+
+use crate::fault::{Fault, Unreachable};
+
+/// How much of a library's words is kept.
+const DETAIL: usize = 300;
+
+/// The fault behind an error of a request that got no answer.
+pub(crate) fn fault(error: reqwest::Error) -> Fault {
+    let is_https = error.url().is_some_and(|url| url.scheme() == "https");
+    let error = error.without_url();
+    let causes: Vec<_> = causes(&error).collect();
+    let detail = match causes.last() {
+        Some(cause) => cause.to_string(),
+        None => error.to_string(),
+    };
+    let kind =
+        causes.iter().rev().find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+    let why = if causes.iter().any(|cause| is_of_proxy(*cause)) {
+        Unreachable::Proxy
+    } else if error.is_dns() {
+        Unreachable::Name
+    } else if error.is_timeout() {
+        Unreachable::Timeout
+    } else if let Some(kind) = kind {
+        why(kind, is_https && error.is_connect())
+    } else if causes.last().is_some_and(|cause| is_hang_up(*cause)) {
+        Unreachable::Reset
+    } else {
+        Unreachable::Other
+    };
+    Fault::Unreachable { why, detail: detail.chars().take(DETAIL).collect() }
+}
+
+fn why(kind: io::ErrorKind, is_handshake: bool) -> Unreachable {
+    use io::ErrorKind as Kind;
+    const BROKEN: [io::ErrorKind; 5] = [
+        Kind::ConnectionReset,
+        Kind::ConnectionAborted,
+        Kind::BrokenPipe,
+        Kind::NotConnected,
+        Kind::UnexpectedEof,
+    ];
+    if kind == Kind::ConnectionRefused {
+        Unreachable::Refused
+    } else if kind == Kind::TimedOut {
+        Unreachable::Timeout
+    } else if kind == Kind::InvalidData || is_handshake && kind == Kind::UnexpectedEof {
+        // What the TLS library refuses, and what it hears from the other side's.
+        Unreachable::Tls
+    } else if BROKEN.contains(&kind) {
+        Unreachable::Reset
+    } else {
+        Unreachable::Other
+    }
+}
+
+/// The causes of an error, outermost first. An `io::Error` hides what it wraps from `source`.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&cause| {
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match wrapped {
+            Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
+            None => cause.source(),
+        }
+    })
+}
+
+/// The libraries keep the types of their proxy errors to themselves, so their words must do.
+fn is_of_proxy(cause: &(dyn Error + 'static)) -> bool {
+    let words = cause.to_string();
+    words.starts_with("tunnel error") || words == "error connecting to socks proxy"
+}
+
+/// Likewise: the error is of a library that we have only through another.
+fn is_hang_up(cause: &(dyn Error + 'static)) -> bool {
+    cause.to_string() == "connection closed before message completed"
+}

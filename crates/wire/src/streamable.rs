@@ -1,0 +1,442 @@
+//! Messages over HTTP as MCP's streamable transport has it: each message is a POST, answers come back as JSON
+//! or as a stream of events. Both eras are spoken; which one is learned from the messages themselves.
+//! One POST is `exchange`'s work, the stream that the server opens with us is `standing`'s.
+
+mod exchange;
+mod listen;
+mod standing;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep, timeout};
+
+use crate::link::{Arrival, Link, LinkEnd, Outgoing};
+use crate::message::{Id, Message, Payload};
+use crate::network::{Network, Request, Target};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How many things that arrived may wait until the peer takes them; streams are read no further then.
+const WAITING: usize = 64;
+/// What an exchange counts in [`Link::queued`], whatever its size: 256 at once are as many as the peer lets
+/// be under way, and 64 slow ones keep nobody waiting.
+const EXCHANGE: usize = 4 * 1024;
+/// Large questions count for more, but one of 10 MB still leaves room for others.
+const BYTES_PER_BYTE: usize = 64;
+/// How long everything else waits for the server to hear that we are initialized.
+const HOLD: Duration = Duration::from_secs(5);
+/// How long the last notifications and answers may take to leave, and the goodbye after them.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// A link to a server at a URL. Dropping it drops every exchange that is under way.
+pub struct HttpLink {
+    context: Arc<Context>,
+    /// What every POST has among its headers.
+    prepared: HeaderMap,
+    era: Era,
+    exchanges: FuturesUnordered<Abortable<BoxFuture<'static, Done>>>,
+    live: HashMap<Id, Live>,
+    standing: Option<AbortHandle>,
+    /// What waits until the server knows that we are initialized. The peer stops pushing when it is too much.
+    held: VecDeque<Post>,
+    hold: Option<Pin<Box<Sleep>>>,
+    say: mpsc::Sender<Said>,
+    said: mpsc::Receiver<Said>,
+    /// What arrived in one go with something else.
+    ready: VecDeque<Arrival>,
+    load: usize,
+    /// How many notifications and answers are under way.
+    telling: usize,
+}
+
+/// What every exchange needs to know.
+struct Context {
+    network: Network,
+    target: Target,
+}
+
+/// Which protocol a message or a server speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Era {
+    /// Every question says all about itself.
+    Modern,
+    /// There is a session, which began with `initialize`.
+    Legacy {
+        /// The server's name for it, where it has one.
+        session: Option<HeaderValue>,
+    },
+    /// Nobody knows yet.
+    Unknown,
+}
+
+/// A message on its way.
+struct Post {
+    purpose: Purpose,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    /// A question that begins a session.
+    Initialize(Id),
+    /// Any other question.
+    Ask(Id, Lifetime),
+    /// The end of a session's beginning.
+    Initialized,
+    /// Anything else that wants no answer.
+    Tell,
+}
+
+/// Whether the answer to a question can be had when its stream is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lifetime {
+    /// Its stream is all there is; closing it takes the question back.
+    OfItsStream,
+    /// The server goes on without us.
+    OfItsSession,
+}
+
+/// A question under way.
+struct Live {
+    abort: AbortHandle,
+    lifetime: Lifetime,
+    load: usize,
+}
+
+/// What an exchange says before it is over.
+enum Said {
+    Arrival(Arrival),
+    /// What the answer to `initialize` taught.
+    Learned {
+        session: Option<HeaderValue>,
+        version: Option<HeaderValue>,
+    },
+}
+
+/// How an exchange ended.
+struct Done {
+    purpose: Purpose,
+    load: usize,
+    arrival: Option<Arrival>,
+}
+
+impl HttpLink {
+    /// A link. It connects when the first message is pushed.
+    pub fn new(network: Network, target: Target) -> HttpLink {
+        let mut prepared = target.headers.clone();
+        let json = HeaderValue::from_static("application/json");
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        prepared.insert(header::CONTENT_TYPE, json);
+        prepared.insert(header::ACCEPT, both);
+        let (say, said) = mpsc::channel(WAITING);
+        HttpLink {
+            context: Arc::new(Context { network, target }),
+            prepared,
+            era: Era::Unknown,
+            exchanges: FuturesUnordered::new(),
+            live: HashMap::new(),
+            standing: None,
+            held: VecDeque::new(),
+            hold: None,
+            say,
+            said,
+            ready: VecDeque::new(),
+            load: 0,
+            telling: 0,
+        }
+    }
+
+    fn start(&mut self, post: Post) {
+        let load = post.load();
+        let (abort, registration) = AbortHandle::new_pair();
+        match &post.purpose {
+            Purpose::Initialize(id) => {
+                let lifetime = Lifetime::OfItsSession;
+                self.live.insert(id.clone(), Live { abort, lifetime, load });
+            }
+            Purpose::Ask(id, lifetime) => {
+                let lifetime = *lifetime;
+                self.live.insert(id.clone(), Live { abort, lifetime, load });
+            }
+            Purpose::Initialized => {
+                self.hold = Some(Box::pin(sleep(HOLD)));
+                self.telling += 1;
+            }
+            Purpose::Tell => self.telling += 1,
+        }
+        let run = exchange::run(self.context.clone(), post, self.say.clone());
+        self.exchanges.push(Abortable::new(Box::pin(run), registration));
+    }
+
+    /// Lets go what was held, up to the next thing that holds the rest.
+    fn release(&mut self) {
+        self.hold = None;
+        while self.hold.is_none()
+            && let Some(post) = self.held.pop_front()
+        {
+            self.start(post);
+        }
+    }
+
+    /// A new session knows nothing of the last one.
+    fn forget(&mut self) {
+        self.era = Era::Unknown;
+        self.prepared.remove(SESSION);
+        self.prepared.remove(VERSION);
+        if let Some(standing) = self.standing.take() {
+            standing.abort();
+        }
+    }
+
+    fn hear(&mut self, said: Said) {
+        match said {
+            Said::Arrival(arrival) => self.ready.push_back(arrival),
+            Said::Learned { session, version } => {
+                if let Some(session) = &session {
+                    self.prepared.insert(SESSION, session.clone());
+                }
+                if let Some(version) = version {
+                    self.prepared.insert(VERSION, version);
+                }
+                self.era = Era::Legacy { session };
+            }
+        }
+    }
+
+    fn finish(&mut self, done: Done) {
+        // What an exchange said on its way comes before its end.
+        while let Ok(said) = self.said.try_recv() {
+            self.hear(said);
+        }
+        match &done.purpose {
+            Purpose::Initialize(id) | Purpose::Ask(id, _) => {
+                // One that was called off is counted out already, and nobody waits for it.
+                if self.live.remove(id).is_none() {
+                    return;
+                }
+            }
+            Purpose::Initialized => {
+                self.telling -= 1;
+                if done.arrival.is_none() {
+                    self.stand();
+                }
+                self.release();
+            }
+            Purpose::Tell => self.telling -= 1,
+        }
+        self.load -= done.load;
+        self.ready.extend(done.arrival);
+    }
+
+    /// Opens the stream on which the server speaks by itself.
+    fn stand(&mut self) {
+        if !matches!(self.era, Era::Legacy { .. }) || self.standing.is_some() {
+            return;
+        }
+        let (abort, registration) = AbortHandle::new_pair();
+        self.standing = Some(abort);
+        let run = standing::run(self.context.clone(), self.prepared.clone(), self.say.clone());
+        // Counts for nothing, so it pretends to be a question that was called off.
+        let over = Done {
+            purpose: Purpose::Ask(Id::Other(Bytes::new()), Lifetime::OfItsSession),
+            load: 0,
+            arrival: None,
+        };
+        let run = async move {
+            run.await;
+            over
+        };
+        self.exchanges.push(Abortable::new(Box::pin(run), registration));
+    }
+
+    /// Calls a question off. Says whether the server is to be told, too.
+    fn cancel(&mut self, params: Option<&Payload>) -> Cancelled {
+        let Some(id) = params.and_then(cancelled_id) else { return Cancelled::ToBeSaid };
+        let is_it = |post: &Post| matches!(&post.purpose, Purpose::Initialize(it) | Purpose::Ask(it, _) if *it == id);
+        if let Some(position) = self.held.iter().position(is_it) {
+            let post = self.held.remove(position);
+            self.load -= post.map_or(0, |post| post.load());
+            return Cancelled::Silently;
+        }
+        let Some(live) = self.live.remove(&id) else {
+            return match self.era {
+                Era::Legacy { .. } => Cancelled::ToBeSaid,
+                Era::Modern | Era::Unknown => Cancelled::Silently,
+            };
+        };
+        live.abort.abort();
+        self.load -= live.load;
+        match live.lifetime {
+            Lifetime::OfItsStream => Cancelled::Silently,
+            Lifetime::OfItsSession => Cancelled::ToBeSaid,
+        }
+    }
+
+    fn poll_arrival(&mut self, task: &mut Task<'_>) -> Poll<Arrival> {
+        loop {
+            if let Some(arrival) = self.ready.pop_front() {
+                return Poll::Ready(arrival);
+            }
+            if let Poll::Ready(Some(done)) = self.exchanges.poll_next_unpin(task) {
+                if let Ok(done) = done {
+                    self.finish(done);
+                }
+                continue;
+            }
+            if let Poll::Ready(Some(said)) = self.said.poll_recv(task) {
+                self.hear(said);
+                continue;
+            }
+            if let Some(hold) = &mut self.hold
+                && hold.as_mut().poll(task).is_ready()
+            {
+                self.release();
+                continue;
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Tells the server that its session is over, where there is one. What it thinks of that is its own affair.
+    async fn end_session(&mut self) {
+        let Era::Legacy { session: Some(_) } = &self.era else { return };
+        let Context { network, target } = &*self.context;
+        let mut headers = self.prepared.clone();
+        headers.remove(header::CONTENT_TYPE);
+        target.sign(&mut headers).await;
+        let url = Cow::Borrowed(&target.url);
+        let mut request = Request { method: Method::DELETE, url, headers, body: Bytes::new() };
+        let _whatever_it_says = network.send(&mut request).await;
+    }
+}
+
+impl Link for HttpLink {
+    const CARRIES_HEADERS: bool = true;
+
+    fn push(&mut self, outgoing: Outgoing) {
+        if let Message::Notification { method, params } = &outgoing.message
+            && method == "notifications/cancelled"
+            && self.cancel(params.as_ref()) == Cancelled::Silently
+        {
+            return;
+        }
+        let purpose = Purpose::of(&outgoing);
+        match &purpose {
+            Purpose::Initialize(_) => self.forget(),
+            Purpose::Ask(_, Lifetime::OfItsStream) => self.era = Era::Modern,
+            Purpose::Ask(_, Lifetime::OfItsSession) | Purpose::Initialized | Purpose::Tell => {}
+        }
+        let mut headers = self.prepared.clone();
+        if let Some(more) = outgoing.headers {
+            headers.extend(*more);
+        }
+        let mut body = Vec::with_capacity(256);
+        outgoing.message.write_to(&mut body);
+        let post = Post { purpose, headers, body: body.into() };
+        self.load += post.load();
+        match self.hold {
+            Some(_) => self.held.push_back(post),
+            None => self.start(post),
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.load
+    }
+
+    async fn farewell(&mut self) {
+        while !self.held.is_empty() {
+            self.release();
+        }
+        let told = poll_fn(|task| {
+            // Arrivals are for nobody now.
+            while self.telling > 0 && self.poll_arrival(task).is_ready() {}
+            match self.telling {
+                0 => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        });
+        let _server_slow = timeout(LAST_WORDS, told).await;
+        let _server_slow = timeout(GOODBYE, self.end_session()).await;
+    }
+
+    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+        // It never ends by itself: there is no connection to lose, only exchanges.
+        Ok(poll_fn(|task| self.poll_arrival(task)).await)
+    }
+}
+
+impl fmt::Debug for HttpLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLink")
+            .field("target", &self.context.target)
+            .field("live", &self.live.len())
+            .field("load", &self.load)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether the server hears that a question is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cancelled {
+    Silently,
+    ToBeSaid,
+}
+
+impl Purpose {
+    fn of(outgoing: &Outgoing) -> Purpose {
+        let is_modern = outgoing.headers.as_ref().is_some_and(|it| it.contains_key(VERSION));
+        match &outgoing.message {
+            Message::Request { id, .. } if is_modern => {
+                Purpose::Ask(id.clone(), Lifetime::OfItsStream)
+            }
+            Message::Request { id, method, .. } if method == "initialize" => {
+                Purpose::Initialize(id.clone())
+            }
+            Message::Request { id, .. } => Purpose::Ask(id.clone(), Lifetime::OfItsSession),
+            Message::Notification { method, .. } if method == "notifications/initialized" => {
+                Purpose::Initialized
+            }
+            Message::Notification { .. } | Message::Answer { .. } => Purpose::Tell,
+        }
+    }
+}
+
+impl Post {
+    fn load(&self) -> usize {
+        EXCHANGE + self.body.len() / BYTES_PER_BYTE
+    }
+}
+
+fn cancelled_id(params: &Payload) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
+    let raw = parsed.id.get();
+    Some(match raw.parse() {
+        Ok(number) => Id::Number(number),
+        Err(_) => Id::Other(Bytes::copy_from_slice(raw.as_bytes())),
+    })
+}

@@ -1,0 +1,304 @@
+//! One POST and everything that comes back on account of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use reqwest::Response;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::listen::Resume;
+use super::{Context, Done, Lifetime, Post, Purpose, SESSION, Said};
+use crate::events::{Event, Events};
+use crate::fault::Fault;
+use crate::link::Arrival;
+use crate::message::{self, Id, Message, Messages, Payload};
+use crate::network::{
+    Kind, Request, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
+};
+
+/// How long something that wants no answer may take to be accepted.
+const TELLING: Duration = Duration::from_secs(60);
+/// The most that is read of a refusal to find an error of the protocol in it.
+const REFUSAL: usize = 64 * 1024;
+/// How long a stream may go on after its answer, so that its connection can be used again.
+const AFTER_ANSWER: Duration = Duration::from_millis(100);
+
+/// Runs an exchange to its end.
+pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Said>) -> Done {
+    let load = post.load();
+    let Post { purpose, headers, body } = post;
+    let url = Cow::Borrowed(&context.target.url);
+    let mut request = Request { method: Method::POST, url, headers, body };
+    let arrival = match &purpose {
+        Purpose::Initialize(id) => {
+            let question = Question { id, lifetime: Lifetime::OfItsSession, say: &say };
+            let asked = question.ask_to_begin(&context, &mut request).await;
+            question.outcome(asked)
+        }
+        Purpose::Ask(id, lifetime) => {
+            let question = Question { id, lifetime: *lifetime, say: &say };
+            let asked = question.ask(&context, &mut request).await;
+            question.outcome(asked)
+        }
+        Purpose::Initialized | Purpose::Tell => {
+            let told = match timeout(TELLING, tell(&context, &mut request)).await {
+                Ok(told) => told,
+                Err(_) => Err(Fault::Silent(TELLING)),
+            };
+            told.err().map(|fault| Arrival::Lost { id: None, fault })
+        }
+    };
+    Done { purpose, load, arrival }
+}
+
+/// Sends what wants no answer. What comes back with a success is for nobody.
+async fn tell(context: &Context, request: &mut Request<'_>) -> Result<(), Fault> {
+    context.target.sign(&mut request.headers).await;
+    let response = context.network.send(request).await?;
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    if kind_of(response.headers()) != Kind::Events {
+        let_go(response).await;
+    }
+    Ok(())
+}
+
+/// A question and whom to tell what comes back.
+struct Question<'a> {
+    id: &'a Id,
+    lifetime: Lifetime,
+    say: &'a mpsc::Sender<Said>,
+}
+
+/// How a question was answered.
+enum Answered {
+    With(Message),
+    /// The answer went ahead of the end of its stream.
+    Already,
+    /// The server took it, and will answer elsewhere.
+    Elsewhere,
+}
+
+impl Question<'_> {
+    fn outcome(&self, asked: Result<Answered, Fault>) -> Option<Arrival> {
+        match asked {
+            Ok(Answered::With(message)) => Some(Arrival::Message(message)),
+            Ok(Answered::Already | Answered::Elsewhere) => None,
+            Err(fault) => Some(Arrival::Lost { id: Some(self.id.clone()), fault }),
+        }
+    }
+
+    async fn ask(&self, context: &Context, request: &mut Request<'_>) -> Result<Answered, Fault> {
+        context.target.sign(&mut request.headers).await;
+        let response = context.network.send(request).await?;
+        self.read(context, &request.headers, response, Lesson::Known).await
+    }
+
+    async fn ask_to_begin(
+        &self,
+        context: &Context,
+        request: &mut Request<'_>,
+    ) -> Result<Answered, Fault> {
+        context.target.sign(&mut request.headers).await;
+        let response = context.network.send(request).await?;
+        let mut session = response.headers().get(SESSION).cloned();
+        if let Some(session) = &mut session {
+            session.set_sensitive(true);
+        }
+        self.read(context, &request.headers, response, Lesson::New { session }).await
+    }
+
+    async fn read(
+        &self,
+        context: &Context,
+        sent: &HeaderMap,
+        mut response: Response,
+        lesson: Lesson,
+    ) -> Result<Answered, Fault> {
+        let status = response.status();
+        if !status.is_success() {
+            return self.read_refusal(response).await;
+        }
+        match kind_of(response.headers()) {
+            Kind::Events => {
+                let limit = context.target.largest_message;
+                let events = Events::new(response, limit);
+                self.read_events(context, sent, events, lesson).await
+            }
+            Kind::Json | Kind::Unnamed => {
+                let body = body_of(&mut response, context.target.largest_message).await?;
+                if body.is_empty() && is_empty_success(status) {
+                    return self.elsewhere();
+                }
+                let Ok(messages) = message::parse(&body) else {
+                    return Err(stranger_with(response.headers(), &body));
+                };
+                match self.sort(messages).await {
+                    Some(answer) => {
+                        lesson.learn(&answer, self.say).await;
+                        Ok(Answered::With(answer))
+                    }
+                    None => Err(Fault::CutShort),
+                }
+            }
+            Kind::Other if is_empty_success(status) => {
+                let_go(response).await;
+                self.elsewhere()
+            }
+            Kind::Other => Err(stranger(response).await),
+        }
+    }
+
+    /// The server took the question without a word.
+    fn elsewhere(&self) -> Result<Answered, Fault> {
+        match self.lifetime {
+            Lifetime::OfItsStream => Err(Fault::CutShort),
+            Lifetime::OfItsSession => Ok(Answered::Elsewhere),
+        }
+    }
+
+    /// Some servers refuse with a status and say why as the protocol would.
+    async fn read_refusal(&self, mut response: Response) -> Result<Answered, Fault> {
+        let status = response.status();
+        let is_about_us = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
+        );
+        if is_about_us || kind_of(response.headers()) != Kind::Json {
+            return Err(refusal(response).await);
+        }
+        let body = body_of(&mut response, REFUSAL).await.unwrap_or_default();
+        if let Ok(Messages::One(message)) = message::parse(&body)
+            && let Message::Answer { outcome: Err(_), .. } = &message
+            && let Ok(answer) = self.take(message)
+        {
+            return Ok(Answered::With(answer));
+        }
+        Err(refusal_with(status.as_u16(), response.headers(), &body))
+    }
+
+    /// Reads a stream to its answer, and asks for the rest of it where it is lost.
+    async fn read_events(
+        &self,
+        context: &Context,
+        sent: &HeaderMap,
+        mut events: Events,
+        lesson: Lesson,
+    ) -> Result<Answered, Fault> {
+        let mut resume = Resume::default();
+        loop {
+            while let Some(event) = or_lost(events.next().await)? {
+                resume.goes_on();
+                if let Some(answer) = self.receive(event).await {
+                    lesson.learn(&answer, self.say).await;
+                    self.tell(Arrival::Message(answer)).await;
+                    let rest = let_go(events.into_response());
+                    let _goes_on_without_us = timeout(AFTER_ANSWER, rest).await;
+                    return Ok(Answered::Already);
+                }
+            }
+            resume.remember(&events);
+            events = match self.lifetime {
+                Lifetime::OfItsStream => return Err(Fault::CutShort),
+                Lifetime::OfItsSession => resume.reopen(context, sent).await?,
+            };
+        }
+    }
+
+    /// Passes on what an event holds, except for the answer, which comes back.
+    async fn receive(&self, event: Event) -> Option<Message> {
+        if event.data.is_empty() || !event.is_message() {
+            return None;
+        }
+        match message::parse(&event.data) {
+            Ok(messages) => self.sort(messages).await,
+            Err(malformed) => {
+                self.tell(Arrival::Garbage(malformed)).await;
+                None
+            }
+        }
+    }
+
+    async fn sort(&self, messages: Messages) -> Option<Message> {
+        let parts = match messages {
+            Messages::One(message) => match self.take(message) {
+                Ok(answer) => return Some(answer),
+                Err(other) => vec![Ok(*other)],
+            },
+            Messages::Batch(parts) => parts,
+        };
+        let mut answer = None;
+        for part in parts {
+            match part.map(|message| self.take(message)) {
+                Ok(Ok(message)) => answer = Some(message),
+                Ok(Err(other)) => self.tell(Arrival::Message(*other)).await,
+                Err(malformed) => self.tell(Arrival::Garbage(malformed)).await,
+            }
+        }
+        answer
+    }
+
+    /// Is it the answer? An error that names no question can only be about the one that was asked.
+    fn take(&self, message: Message) -> Result<Message, Box<Message>> {
+        match message {
+            Message::Answer { id: Some(id), outcome } if id == *self.id => {
+                Ok(Message::Answer { id: Some(id), outcome })
+            }
+            Message::Answer { id: None, outcome: Err(error) } => {
+                Ok(Message::Answer { id: Some(self.id.clone()), outcome: Err(error) })
+            }
+            Message::Answer { .. } | Message::Request { .. } | Message::Notification { .. } => {
+                Err(Box::new(message))
+            }
+        }
+    }
+
+    async fn tell(&self, arrival: Arrival) {
+        let _link_gone = self.say.send(Said::Arrival(arrival)).await;
+    }
+}
+
+fn is_empty_success(status: StatusCode) -> bool {
+    matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+}
+
+/// A stream that broke is one that ended: what matters is that there is no answer. One that holds too much
+/// is not asked for again.
+fn or_lost(next: Result<Option<Event>, Fault>) -> Result<Option<Event>, Fault> {
+    match next {
+        Err(Fault::CutShort) => Ok(None),
+        Ok(_) | Err(_) => next,
+    }
+}
+
+/// What an answer is to teach.
+enum Lesson {
+    Known,
+    New { session: Option<HeaderValue> },
+}
+
+impl Lesson {
+    async fn learn(self, answer: &Message, say: &mpsc::Sender<Said>) {
+        let Lesson::New { session } = self else { return };
+        let Message::Answer { outcome: Ok(result), .. } = answer else { return };
+        let _link_gone = say.send(Said::Learned { session, version: version(result) }).await;
+    }
+}
+
+fn version(result: &Payload) -> Option<HeaderValue> {
+    #[derive(Deserialize)]
+    struct Initialized {
+        #[serde(rename = "protocolVersion")]
+        version: String,
+    }
+    /// A date is ten.
+    const LONGEST: usize = 64;
+    let initialized: Initialized = result.decode().ok()?;
+    let version = initialized.version;
+    (version.len() <= LONGEST).then(|| HeaderValue::from_str(&version).ok()).flatten()
+}

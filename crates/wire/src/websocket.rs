@@ -1,0 +1,327 @@
+//! Messages over a WebSocket: one frame, one message. The handshake goes through [`Network`], so that proxies,
+//! certificates and redirects are the same as everywhere; framing is the library's.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Sink, Stream};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::{Response, Upgraded};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
+use url::Url;
+
+use crate::fault::{Fault, Unreachable};
+use crate::link::{Arrival, Link, LinkEnd, Outgoing};
+use crate::network::{Network, Request, Target, refusal, stranger};
+
+/// How long the server may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(60);
+/// The name of what we speak.
+const SUBPROTOCOL: &str = "mcp";
+
+/// How a silent connection is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How often the server is asked whether it lives.
+    pub ping_every: Duration,
+    /// How long it may say nothing at all.
+    pub silent_for: Duration,
+}
+
+impl Default for KeepAlive {
+    fn default() -> KeepAlive {
+        KeepAlive { ping_every: Duration::from_secs(30), silent_for: Duration::from_secs(60) }
+    }
+}
+
+/// A link to a server at a `ws:` or `wss:` URL. Dropping it closes the connection.
+pub struct WsLink {
+    target: Target,
+    keep_alive: KeepAlive,
+    state: State,
+    /// What waits to be written. The peer stops pushing when it is too much.
+    outbox: VecDeque<Bytes>,
+    queued: usize,
+    ready: VecDeque<Arrival>,
+}
+
+enum State {
+    Connecting(BoxFuture<'static, Result<WebSocketStream<Upgraded>, LinkEnd>>),
+    Open(Box<Open>),
+    Over(LinkEnd),
+}
+
+struct Open {
+    socket: WebSocketStream<Upgraded>,
+    ticker: Interval,
+    heard: Instant,
+    /// A ping that waits to be written.
+    ping: Option<Frame>,
+    /// Was something written that may still be in a buffer?
+    is_flushed: bool,
+}
+
+impl WsLink {
+    /// A link. It connects when it is first asked what arrives.
+    pub fn new(network: Network, target: Target) -> WsLink {
+        let connecting = connect(network, target.clone());
+        WsLink {
+            target,
+            keep_alive: KeepAlive::default(),
+            state: State::Connecting(Box::pin(connecting)),
+            outbox: VecDeque::new(),
+            queued: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Notices a silent connection in another way than by default.
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> WsLink {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    fn poll_arrival(&mut self, task: &mut Task<'_>) -> Poll<Result<Arrival, LinkEnd>> {
+        loop {
+            if let Some(arrival) = self.ready.pop_front() {
+                return Poll::Ready(Ok(arrival));
+            }
+            let open = match &mut self.state {
+                State::Connecting(connecting) => {
+                    self.state = match ready!(connecting.as_mut().poll(task)) {
+                        Ok(socket) => State::Open(Box::new(Open::new(socket, self.keep_alive))),
+                        Err(end) => State::Over(end),
+                    };
+                    continue;
+                }
+                State::Open(open) => open,
+                State::Over(end) => return Poll::Ready(Err(end.clone())),
+            };
+            let limit = self.target.largest_message;
+            if let Err(end) = open.tick(task, self.keep_alive.silent_for) {
+                self.state = State::Over(end);
+                continue;
+            }
+            let mut written = 0;
+            let moved = open.poll_write(task, &mut self.outbox, &mut written);
+            self.queued -= written;
+            if let Poll::Ready(Err(error)) = moved {
+                self.state = State::Over(end_of(&error, limit));
+                continue;
+            }
+            match ready!(Pin::new(&mut open.socket).poll_next(task)) {
+                Some(Ok(frame)) => {
+                    open.heard = Instant::now();
+                    match frame {
+                        Frame::Text(text) => self.ready.extend(Arrival::all_of(&text.into())),
+                        Frame::Binary(bytes) => self.ready.extend(Arrival::all_of(&bytes)),
+                        Frame::Close(_) => self.state = State::Over(LinkEnd::Closed),
+                        // The library answers pings itself when it is next polled.
+                        Frame::Ping(_) => open.is_flushed = false,
+                        Frame::Pong(_) | Frame::Frame(_) => {}
+                    }
+                }
+                Some(Err(error)) => self.state = State::Over(end_of(&error, limit)),
+                None => self.state = State::Over(LinkEnd::Closed),
+            }
+        }
+    }
+}
+
+impl Open {
+    fn new(socket: WebSocketStream<Upgraded>, keep_alive: KeepAlive) -> Open {
+        let now = Instant::now();
+        let mut ticker = interval_at(now + keep_alive.ping_every, keep_alive.ping_every);
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Open { socket, ticker, heard: now, ping: None, is_flushed: true }
+    }
+
+    /// Pings when it is time to, and notices that nothing was heard for too long.
+    fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), LinkEnd> {
+        while self.ticker.poll_tick(task).is_ready() {
+            if self.heard.elapsed() >= silent_for {
+                return Err(LinkEnd::Fault(Fault::Silent(silent_for)));
+            }
+            self.ping = Some(Frame::Ping(Bytes::new()));
+        }
+        Ok(())
+    }
+
+    /// Writes what waits. Says by how many bytes the outbox shrank, also when there is more to do.
+    fn poll_write(
+        &mut self,
+        task: &mut Task<'_>,
+        outbox: &mut VecDeque<Bytes>,
+        written: &mut usize,
+    ) -> Poll<Result<(), Error>> {
+        while self.ping.is_some() || !outbox.is_empty() {
+            let mut socket = Pin::new(&mut self.socket);
+            ready!(socket.as_mut().poll_ready(task))?;
+            let next = match self.ping.take() {
+                Some(ping) => ping,
+                None => {
+                    let Some(body) = outbox.pop_front() else { break };
+                    *written += body.len();
+                    frame(body)
+                }
+            };
+            self.is_flushed = false;
+            socket.start_send(next)?;
+        }
+        if !self.is_flushed {
+            ready!(Pin::new(&mut self.socket).poll_flush(task))?;
+            self.is_flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Link for WsLink {
+    fn push(&mut self, outgoing: Outgoing) {
+        let mut body = Vec::with_capacity(256);
+        outgoing.message.write_to(&mut body);
+        self.queued += body.len();
+        self.outbox.push_back(body.into());
+    }
+
+    fn queued(&self) -> usize {
+        self.queued
+    }
+
+    async fn farewell(&mut self) {
+        let State::Open(open) = &mut self.state else { return };
+        let outbox = &mut self.outbox;
+        let mut written = 0;
+        if poll_fn(|task| open.poll_write(task, outbox, &mut written)).await.is_ok() {
+            let _other_side_gone = open.socket.close(None).await;
+        }
+    }
+
+    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+        poll_fn(|task| self.poll_arrival(task)).await
+    }
+}
+
+impl fmt::Debug for WsLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WsLink")
+            .field("target", &self.target)
+            .field("queued", &self.queued)
+            .finish_non_exhaustive()
+    }
+}
+
+/// JSON is text; what is none goes out as it is and is the other side's to refuse.
+fn frame(body: Bytes) -> Frame {
+    match Utf8Bytes::try_from(body.clone()) {
+        Ok(text) => Frame::Text(text),
+        Err(_) => Frame::Binary(body),
+    }
+}
+
+fn end_of(error: &Error, limit: usize) -> LinkEnd {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => LinkEnd::Closed,
+        Error::Io(error) => LinkEnd::Failed(error.kind()),
+        Error::Capacity(_) => LinkEnd::TooLarge { limit },
+        // Nearly always a connection that went away without a goodbye.
+        Error::Protocol(_) => LinkEnd::Fault(Fault::CutShort),
+        Error::Tls(_)
+        | Error::WriteBufferFull(_)
+        | Error::Utf8(_)
+        | Error::AttackAttempt
+        | Error::Url(_)
+        | Error::Http(_)
+        | Error::HttpFormat(_) => LinkEnd::Failed(std::io::ErrorKind::InvalidData),
+    }
+}
+
+async fn connect(network: Network, target: Target) -> Result<WebSocketStream<Upgraded>, LinkEnd> {
+    let upgraded = match timeout(HANDSHAKE, shake_hands(&network, &target)).await {
+        Ok(upgraded) => upgraded?,
+        Err(_) => return Err(LinkEnd::Fault(Fault::Silent(HANDSHAKE))),
+    };
+    let config = WebSocketConfig::default()
+        .read_buffer_size(16 * 1024)
+        .max_message_size(Some(target.largest_message))
+        .max_frame_size(Some(target.largest_message));
+    Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await)
+}
+
+/// RFC 6455, section 4.1.
+async fn shake_hands(network: &Network, target: &Target) -> Result<Upgraded, Fault> {
+    let key = generate_key();
+    let mut headers = target.headers.clone();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    if let Ok(key) = HeaderValue::from_str(&key) {
+        headers.insert(header::SEC_WEBSOCKET_KEY, key);
+    }
+    target.sign(&mut headers).await;
+    let url = Cow::Owned(http_url(&target.url));
+    let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
+    let response = network.send_upgrading(&mut request).await?;
+    let status = response.status();
+    if status.is_success() {
+        return Err(stranger(response).await);
+    }
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(refusal(response).await);
+    }
+    check(response.headers(), &key)?;
+    upgrade(response).await
+}
+
+async fn upgrade(response: Response) -> Result<Upgraded, Fault> {
+    response.upgrade().await.map_err(crate::network::fault)
+}
+
+/// Did the server understand what it agreed to?
+fn check(headers: &HeaderMap, key: &str) -> Result<(), Fault> {
+    let says = |name, expected: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.eq_ignore_ascii_case(expected))
+    };
+    let accept = headers.get(header::SEC_WEBSOCKET_ACCEPT);
+    let is_accepted =
+        accept.is_some_and(|it| it.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
+    if !says(header::UPGRADE, "websocket") || !says(header::CONNECTION, "upgrade") || !is_accepted {
+        let detail = "the server does not shake hands as RFC 6455 wants it".to_owned();
+        return Err(Fault::Unreachable { why: Unreachable::Other, detail });
+    }
+    match headers.get(header::SEC_WEBSOCKET_PROTOCOL) {
+        // Many servers know of no subprotocols.
+        None => Ok(()),
+        Some(protocol) if protocol == SUBPROTOCOL => Ok(()),
+        Some(protocol) => Err(Fault::NotMcp {
+            content_type: String::from_utf8_lossy(protocol.as_bytes()).chars().take(100).collect(),
+            beginning: String::new(),
+        }),
+    }
+}
+
+/// The URL as HTTP has it: what follows `ws` is the same as what follows `http`.
+fn http_url(url: &Url) -> Url {
+    let mut url = url.clone();
+    let scheme = match url.scheme() {
+        "wss" => "https",
+        "ws" => "http",
+        _ => return url,
+    };
+    let _both_are_special = url.set_scheme(scheme);
+    url
+}

@@ -43,10 +43,18 @@ struct State {
     opened: Opened,
     /// What `initialize` came with.
     client: Value,
-    calls: HashMap<String, oneshot::Sender<Stopped>>,
+    calls: HashMap<String, Call>,
     questions: HashMap<String, oneshot::Sender<Value>>,
     listeners: Vec<Listener>,
     resources: Vec<String>,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+struct Call {
+    /// What is written down when it is cancelled.
+    what: String,
+    stop: oneshot::Sender<Stopped>,
 }
 
 #[derive(Debug)]
@@ -155,9 +163,12 @@ impl Conversation {
                 }
             }
             Some("notifications/cancelled") => {
-                let call = self.state().calls.remove(&message["params"]["requestId"].to_string());
-                if let Some(call) = call {
-                    let _has_ended = call.send(Stopped);
+                let id = &message["params"]["requestId"];
+                let call = self.state().calls.remove(&id.to_string());
+                if let Some(Call { what, stop }) = call {
+                    self.state().listeners.retain(|it| it.id != *id);
+                    self.actor.note_cancelled(&what);
+                    let _has_ended = stop.send(Stopped);
                 }
             }
             Some("notifications/initialized") => {
@@ -172,7 +183,8 @@ impl Conversation {
     /// Answers a request that was let in, in the background.
     pub fn start(self: &Arc<Self>, asked: Asked) {
         let (stop, stopped) = oneshot::channel();
-        self.state().calls.insert(asked.id.to_string(), stop);
+        let call = Call { what: what(&asked), stop };
+        self.state().calls.insert(asked.id.to_string(), call);
         let conversation = Arc::clone(self);
         let at_work = self.actor.at_work();
         tokio::spawn(async move {
@@ -199,9 +211,10 @@ impl Conversation {
             }
         };
         let outcome = tokio::select! {
-            outcome = answer => outcome,
-            Ok(Stopped) = stopped => return actor.note_cancelled(&what(asked)),
+            biased;
+            Ok(Stopped) = stopped => return,
             () = hung_up => return actor.note_cancelled(&what(asked)),
+            outcome = answer => outcome,
         };
         let answer = match outcome {
             Ok(mut result) => {
@@ -275,7 +288,10 @@ impl Conversation {
         for _ in 0..mischief::storm(&self.actor.script) {
             self.announce("notifications/tools/list_changed", &json!({}));
         }
-        let _asked_to_end = ended.await;
+        if ended.await.is_err() {
+            // It was cancelled, so nothing is to come any more.
+            std::future::pending::<()>().await;
+        }
         Ok(json!({"_meta": {SUBSCRIPTION: asked.id}}))
     }
 

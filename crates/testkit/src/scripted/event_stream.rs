@@ -15,6 +15,8 @@ use crate::script::Script;
 /// How large the pieces are that a slow server sends, and how long it pauses between them.
 pub const DROP: usize = 16;
 pub const PAUSE: Duration = Duration::from_millis(1);
+/// How long what was sent has to be written.
+const FLUSH: Duration = Duration::from_millis(10);
 
 /// Where the frames come from.
 #[derive(Debug)]
@@ -51,12 +53,26 @@ struct Flow {
     source: Option<Source>,
     steps: VecDeque<Step>,
     pace: Pace,
+    begun: Begun,
+}
+
+/// Whether there is something that has to be on its way before the connection may break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Yes,
+    NotYet,
+}
+
+impl Flow {
+    fn new(source: Option<Source>, steps: VecDeque<Step>, pace: Pace) -> Flow {
+        Flow { source, steps, pace, begun: Begun::NotYet }
+    }
 }
 
 /// A stream of events, after some bytes that come first.
 pub fn events(script: &Script, first: Vec<u8>, source: Source) -> Body {
     let steps = VecDeque::from([Step::Bytes(first)]);
-    Body::from_stream(chunks(Flow { source: Some(source), steps, pace: pace(script) }))
+    Body::from_stream(chunks(Flow::new(Some(source), steps, pace(script))))
 }
 
 /// One document: all frames there will be, one after the other.
@@ -71,14 +87,14 @@ pub async fn document(script: &Script, mut frames: mpsc::UnboundedReceiver<Frame
         .collect();
     match (pace(script), whole) {
         (Pace::AtOnce, Some(parts)) => Body::from(parts.concat()),
-        (pace, _) => Body::from_stream(chunks(Flow { source: None, steps, pace })),
+        (pace, _) => Body::from_stream(chunks(Flow::new(None, steps, pace))),
     }
 }
 
-/// A body that breaks off at once.
+/// A body that breaks off before anything is answered.
 pub fn broken() -> Body {
     let steps = VecDeque::from([Step::Break]);
-    Body::from_stream(chunks(Flow { source: None, steps, pace: Pace::AtOnce }))
+    Body::from_stream(chunks(Flow::new(None, steps, Pace::AtOnce)))
 }
 
 fn pace(script: &Script) -> Pace {
@@ -93,6 +109,7 @@ fn chunks(flow: Flow) -> impl stream::Stream<Item = io::Result<Vec<u8>>> + Send 
         loop {
             match flow.steps.pop_front() {
                 Some(Step::Bytes(mut bytes)) => {
+                    flow.begun = Begun::Yes;
                     if flow.pace == Pace::Dripping && bytes.len() > DROP {
                         flow.steps.push_front(Step::Bytes(bytes.split_off(DROP)));
                         tokio::time::sleep(PAUSE).await;
@@ -101,6 +118,10 @@ fn chunks(flow: Flow) -> impl stream::Stream<Item = io::Result<Vec<u8>>> + Send 
                 }
                 Some(Step::Break) => {
                     flow.source = None;
+                    if flow.begun == Begun::Yes {
+                        // What an error finds unwritten is never written.
+                        tokio::time::sleep(FLUSH).await;
+                    }
                     return Some((Err(io::ErrorKind::BrokenPipe.into()), flow));
                 }
                 Some(Step::End) => return None,

@@ -14,6 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use axum::serve::ListenerExt;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -75,6 +76,10 @@ pub fn run(transport: Transport, script: Script, life: Life, port: u16) -> io::R
                 Err(error) => return drop(ready.send(Err(error))),
             };
             let _starter_waits = ready.send(listener.local_addr().map(|it| it.port()));
+            // Small frames are not to wait for each other.
+            let listener = listener.tap_io(|stream| {
+                let _only_slower = stream.set_nodelay(true);
+            });
             let server = axum::serve(listener, router(transport, played));
             tokio::select! {
                 served = server => served.expect("a server serves until it is stopped"),

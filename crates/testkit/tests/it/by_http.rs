@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -34,6 +35,10 @@ pub struct Event {
 
 /// Sends a request; `url` has a port.
 pub fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    Reply::read(BufReader::new(written(method, url, headers, body)))
+}
+
+fn written(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
     let (_, rest) = url.split_once("://").expect("a URL has a scheme");
     let (host, path) = rest.split_once('/').expect("a URL has a path");
     let mut stream = TcpStream::connect(host).expect("the server listens");
@@ -44,7 +49,7 @@ pub fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Rep
     }
     text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
     stream.write_all(text.as_bytes()).expect("the server reads");
-    Reply::read(BufReader::new(stream))
+    stream
 }
 
 impl Reply {
@@ -68,6 +73,14 @@ impl Reply {
 
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Does nothing come for a while?
+    pub fn is_silent(&mut self, ms: u64) -> bool {
+        let patience = Some(Duration::from_millis(ms));
+        self.stream.get_ref().set_read_timeout(patience).expect("a timeout can be set");
+        let came = self.byte();
+        came.is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// The next byte of the body; nothing at its proper end.
@@ -170,13 +183,18 @@ pub fn post(url: &str, session: Option<&str>, message: &Value) -> Reply {
 
 /// Posts a message in the modern way, with all headers that it needs.
 pub fn post_modern(url: &str, message: &Value) -> Reply {
+    Reply::read(BufReader::new(send_modern(url, message)))
+}
+
+/// Sends a message in the modern way and waits for nothing.
+pub fn send_modern(url: &str, message: &Value) -> TcpStream {
     let mut headers = vec![ACCEPT, JSON, ("mcp-protocol-version", MODERN)];
     let method = message["method"].as_str().unwrap_or_default();
     headers.push(("mcp-method", method));
     let params = &message["params"];
     let name = params["name"].as_str().or(params["uri"].as_str());
     headers.extend(name.map(|it| ("mcp-name", it)));
-    ask("POST", url, &headers, &message.to_string())
+    written("POST", url, &headers, &message.to_string())
 }
 
 /// A client of streamable HTTP; which era follows from the first message.
@@ -197,8 +215,7 @@ impl Http {
 
     /// Opens the standing stream.
     pub fn stand(&self, last: Option<&str>) -> Reply {
-        let mut headers =
-            vec![("accept", "text/event-stream"), ("mcp-session-id", self.session())];
+        let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", self.session())];
         headers.extend(last.map(|it| ("last-event-id", it)));
         ask("GET", &self.url, &headers, "")
     }
@@ -206,9 +223,8 @@ impl Http {
 
 impl Client for Http {
     fn send(&mut self, message: &Value) {
-        let is_modern = message["params"]["_meta"]
-            .get("io.modelcontextprotocol/protocolVersion")
-            .is_some();
+        let is_modern =
+            message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
         let reply = match is_modern {
             true => post_modern(&self.url, message),
             false => post(&self.url, self.session.as_deref(), message),

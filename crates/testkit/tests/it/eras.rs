@@ -32,7 +32,10 @@ fn check_legacy(client: &mut dyn Client) {
     assert_eq!((&who["era"], &who["client"]["name"]), (&json!("legacy"), &json!("by hand")));
     let counts = client.tool(9, "count", json!({}))["structuredContent"].clone();
     assert_eq!(counts["tools"], json!({"ask": 1, "count": 1, "echo": 1, "slow": 1, "whoami": 1}));
-    assert_eq!((&counts["methods"]["initialize"], &counts["methods"]["ping"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&counts["methods"]["initialize"], &counts["methods"]["ping"]),
+        (&json!(1), &json!(1))
+    );
 }
 
 fn check_progress(client: &mut dyn Client, meta: Value) {

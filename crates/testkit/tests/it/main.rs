@@ -5,3 +5,7 @@ mod by_http;
 mod by_lines;
 mod client;
 mod eras;
+mod http;
+mod http_zoo;
+mod tools;
+mod zoo;

@@ -1,7 +1,16 @@
-//! Temp homes, project trees and a runner for Switchboard's own tests.
+//! Temp homes, project trees, a runner, servers that follow a script and a look at processes, for Switchboard's own tests.
 
+pub mod processes;
+pub mod quirk;
 mod ran;
 mod scene;
+pub mod script;
+pub mod scripted;
+mod served;
 
+pub use quirk::{Cursors, Quirk};
 pub use ran::Ran;
 pub use scene::{MANAGED, Scene};
+pub use script::{Answers, Era, Script, Sessions};
+pub use scripted::Scripted;
+pub use served::{Recorded, Served};

@@ -1,0 +1,50 @@
+//! A look at the processes of the machine, for tests of what is left running.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Is there a process with this number that has not ended?
+pub fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    // The name is in brackets and may hold anything; the state follows the last bracket.
+    stat.is_ok_and(|it| {
+        !it.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X'])
+    })
+}
+
+/// Waits until a process has ended. Panics when it takes longer than `patience`.
+#[track_caller]
+pub fn wait_until_gone(pid: u32, patience: Duration) {
+    wait_until(patience, &format!("process {pid} is gone"), || (!alive(pid)).then_some(()));
+}
+
+/// All processes, this one apart, with `marker` in the environment they were started with; a zombie has none.
+pub fn descendants_with_environment(marker: &str) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut found: Vec<u32> = numbers
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| pid != std::process::id())
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.windows(marker.len().max(1)).any(|it| it == marker.as_bytes())
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Asks again and again until there is an answer. Panics when there is none within `patience`.
+#[track_caller]
+pub fn wait_until<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < patience, "waited {patience:?} in vain until {what}");
+        thread::sleep(LOOK_AGAIN);
+    }
+}

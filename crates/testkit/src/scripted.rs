@@ -1,0 +1,68 @@
+//! A server that follows a `Script`: the program that plays it, and how to find and configure that program.
+//! `Served` plays the same inside a test. Nothing here uses our own protocol code: it is what that is tested against.
+//!
+//! Tools that are always there: `echo {text}`, `add {a, b}`, `slow {ms, steps}` (with progress; can be cancelled),
+//! `big {bytes}`, `fail`, `explode {code}`, `crash`, `ask {kind, rounds}` (asks back; kinds `elicitation`, `url`,
+//! `sampling`, `roots`, `all`, `nothing`), `env` (names of variables; stdio only), `change_tools`, `touch {uri}`,
+//! `count`, `whoami`, `route {region}` (over modern HTTP with the header `Mcp-Param-Region`), `end_listening`.
+
+mod actor;
+mod acts;
+mod conversation;
+mod eras;
+mod event_stream;
+mod mischief;
+mod network;
+mod outlet;
+mod over_http;
+mod over_sse;
+mod over_stdio;
+mod over_websocket;
+mod repertoire;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use serde_json::{Value, json};
+
+pub(crate) use actor::Life;
+pub use actor::Recorded;
+pub use network::Transport;
+pub(crate) use network::{Running, run};
+pub use over_stdio::{linger, serve_network, serve_stdio};
+
+use crate::script::Script;
+
+/// The program that plays scripts.
+#[derive(Debug)]
+pub struct Scripted;
+
+impl Scripted {
+    /// A server entry that starts it over stdio, as JSON for a configuration file.
+    pub fn entry(script: &Script) -> String {
+        json!({"command": program(), "args": [script.json()]}).to_string()
+    }
+}
+
+/// Where the program is: built as an example, next to the tests that run now.
+pub fn program() -> PathBuf {
+    let running = env::current_exe().expect("a test knows its own program");
+    let found = running
+        .ancestors()
+        .skip(1)
+        .map(|folder| folder.join("examples").join("scripted"))
+        .find(|it| it.is_file());
+    found.unwrap_or_else(|| {
+        panic!(
+            "the program `scripted` is not built beside {}; build and test with `--workspace`, \
+             which builds the examples of every crate",
+            running.display()
+        )
+    })
+}
+
+/// What was written to a journal: the messages that arrived, in order. A journal not begun is empty.
+pub fn journal(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("a journal holds JSON")).collect()
+}

@@ -1,0 +1,217 @@
+//! What the standing tools do when they are called.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::actor::{Life, Round};
+use super::conversation::{Asked, Conversation, Ending, with_unknown_content};
+use super::eras::{Dialect, Trouble};
+use super::repertoire;
+
+/// Calls a tool.
+pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Ending> {
+    let actor = &conversation.actor;
+    let name = asked.params["name"].as_str().unwrap_or_default();
+    let arguments = &asked.params["arguments"];
+    let mut result = match name {
+        "echo" => text(arguments["text"].as_str().unwrap_or_default()),
+        "add" => {
+            let number = |it: &str| arguments[it].as_f64().unwrap_or_default();
+            let sum = number("a") + number("b");
+            both(&json!({"sum": sum}), &sum.to_string())
+        }
+        "slow" => slow(asked).await,
+        "big" => text(&"x".repeat(count(&arguments["bytes"], 0))),
+        "fail" => failure(arguments["text"].as_str().unwrap_or("it failed")),
+        "explode" => {
+            let code = arguments["code"].as_i64().unwrap_or(-32603);
+            return Err(Trouble::new(code, "it exploded").into());
+        }
+        "crash" => return Err(Ending::Crash),
+        "ask" => match asked.dialect {
+            Dialect::Legacy => ask(conversation, asked).await,
+            Dialect::Modern => ask_back(conversation, asked)?,
+        },
+        "env" => match actor.life {
+            Life::Stdio => {
+                let names: Vec<String> =
+                    env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+                spoken(&json!({"names": names}))
+            }
+            Life::Network | Life::Guest => failure("only over stdio"),
+        },
+        "change_tools" => spoken(&json!({"added": actor.change_tools()})),
+        "touch" => {
+            let params = json!({"uri": arguments["uri"]});
+            actor.announce("notifications/resources/updated", &params);
+            text("touched")
+        }
+        "count" => spoken(&actor.counts()),
+        "whoami" => spoken(&whoami(conversation, asked)),
+        "route" => text(arguments["region"].as_str().unwrap_or("nowhere")),
+        "end_listening" => {
+            actor.end_listening();
+            text("ended")
+        }
+        name if repertoire::has_tool(actor, name) => text(&format!("{name} got {arguments}")),
+        name => return Err(Trouble::invalid(format!("there is no tool `{name}`")).into()),
+    };
+    with_unknown_content(actor, &mut result);
+    Ok(result)
+}
+
+fn text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+fn failure(why: &str) -> Value {
+    json!({"content": [{"type": "text", "text": why}], "isError": true})
+}
+
+/// A result for machines, with a text for the others.
+fn both(structured: &Value, shown: &str) -> Value {
+    json!({"content": [{"type": "text", "text": shown}], "structuredContent": structured})
+}
+
+fn spoken(structured: &Value) -> Value {
+    both(structured, &structured.to_string())
+}
+
+fn count(value: &Value, otherwise: usize) -> usize {
+    value.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(otherwise)
+}
+
+async fn slow(asked: &Asked) -> Value {
+    let arguments = &asked.params["arguments"];
+    let ms = arguments["ms"].as_u64().unwrap_or(100);
+    let steps = count(&arguments["steps"], 5).max(1);
+    let token = &asked.params["_meta"]["progressToken"];
+    for step in 1..=steps {
+        let step_ms = ms / u64::try_from(steps).unwrap_or(u64::MAX);
+        tokio::time::sleep(Duration::from_millis(step_ms)).await;
+        if !token.is_null() {
+            asked.aside.say(&json!({
+                "jsonrpc": "2.0",
+                "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": step, "total": steps,
+                           "message": format!("step {step} of {steps}")},
+            }));
+        }
+    }
+    text(&format!("took {ms} ms"))
+}
+
+fn whoami(conversation: &Conversation, asked: &Asked) -> Value {
+    let meta = &asked.params["_meta"];
+    let opened = conversation.client();
+    let (era, version, client) = match asked.dialect {
+        Dialect::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
+        Dialect::Modern => {
+            let version = &meta["io.modelcontextprotocol/protocolVersion"];
+            ("modern", version, &meta["io.modelcontextprotocol/clientInfo"])
+        }
+    };
+    let name = &conversation.actor.script.name;
+    json!({"name": name, "pid": std::process::id(), "era": era, "version": version,
+           "client": client, "headers": asked.headers})
+}
+
+/// What is asked: a key for the answer, the method, the parameters.
+fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
+    let form = json!({
+        "mode": "form", "message": "What is your name?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    });
+    let url = json!({
+        "mode": "url", "message": "Sign there.",
+        "url": "https://example.com/sign", "elicitationId": "sign-1",
+    });
+    let sample = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Say something."}}],
+        "maxTokens": 100,
+    });
+    let elicitation = ("elicitation", "elicitation/create", form);
+    let sampling = ("sampling", "sampling/createMessage", sample);
+    let roots = ("roots", "roots/list", Value::Null);
+    match arguments["kind"].as_str().unwrap_or("elicitation") {
+        "url" => vec![("url", "elicitation/create", url)],
+        "sampling" => vec![sampling],
+        "roots" => vec![roots],
+        "all" => vec![elicitation, sampling, roots],
+        "nothing" => Vec::new(),
+        _ => vec![elicitation],
+    }
+}
+
+/// Asks in the legacy way: one request to the client after the other.
+async fn ask(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
+    let arguments = &asked.params["arguments"];
+    let mut rounds = Vec::new();
+    for _ in 0..count(&arguments["rounds"], 1) {
+        let mut answers = BTreeMap::new();
+        for (key, method, params) in questions(arguments) {
+            let Some(answer) = conversation.ask(&asked.aside, method, &params).await else {
+                return failure("nobody answered");
+            };
+            let answer = match answer.get("result") {
+                Some(result) => result.clone(),
+                None => json!({"error": answer["error"]}),
+            };
+            answers.insert(key, answer);
+        }
+        rounds.push(json!(answers));
+    }
+    spoken(&json!({"rounds": rounds}))
+}
+
+/// Asks in the modern way: the answer is what is needed, and the request comes again with it.
+fn ask_back(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Trouble> {
+    let actor = &conversation.actor;
+    let arguments = &asked.params["arguments"];
+    let wanted = arguments["rounds"].as_u64().unwrap_or(1);
+    let mut round = Round { left: wanted, id: Value::Null, answers: Vec::new() };
+    if let Some(state) = asked.params.get("requestState") {
+        let known = state
+            .as_str()
+            .and_then(|it| actor.rounds.lock().expect("nobody panics with it").remove(it));
+        round = known.ok_or_else(|| Trouble::invalid("`requestState` is not as it was given"))?;
+        if round.id == asked.id {
+            return Err(Trouble::new(-32600, "a retry has an id of its own"));
+        }
+        let responses = asked.params.get("inputResponses").cloned().unwrap_or(json!({}));
+        if let Some((key, ..)) = questions(arguments).iter().find(|it| responses[it.0].is_null()) {
+            return Err(Trouble::invalid(format!("`inputResponses` lacks `{key}`")));
+        }
+        round.answers.push(responses);
+        round.left -= 1;
+    } else if asked.params.get("inputResponses").is_some() {
+        return Err(Trouble::invalid("`inputResponses` without `requestState`"));
+    }
+    if round.left == 0 {
+        return Ok(spoken(&json!({"rounds": round.answers})));
+    }
+    round.id = asked.id.clone();
+    // Nobody who takes this text apart and puts it together again gets it right by accident.
+    let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", actor.number());
+    let mut result = json!({"resultType": "input_required", "requestState": state});
+    for (key, method, params) in questions(arguments) {
+        result["inputRequests"][key] = match params.is_null() {
+            true => json!({"method": method}),
+            false => json!({"method": method, "params": params}),
+        };
+    }
+    actor.rounds.lock().expect("nobody panics with it").insert(state, round);
+    Ok(result)
+}
+
+/// The tool's arguments that a header has to repeat, as header name and value.
+pub fn repeated_in_headers(params: &Value) -> Option<(&'static str, Option<String>)> {
+    (params["name"] == "route").then(|| {
+        let region = params["arguments"]["region"].as_str().map(str::to_owned);
+        ("mcp-param-region", region)
+    })
+}

@@ -1,0 +1,256 @@
+//! A server on a loopback port, on a thread of its own: it records every request, misbehaves the way HTTP servers do,
+//! and hands the rest to the transport.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::serve::ListenerExt;
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::actor::{Actor, Life, Recorded};
+use super::conversation::Conversation;
+use super::eras::Opened;
+use super::outlet::Outlet;
+use super::over_http::Session;
+use super::{over_http, over_sse, over_websocket};
+use crate::quirk::Quirk;
+use crate::script::Script;
+
+/// How a server on the network is talked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Streamable HTTP, at `/mcp`.
+    Http,
+    /// HTTP with server-sent events, at `/sse`.
+    Sse,
+    /// WebSocket, at `/mcp`.
+    WebSocket,
+}
+
+impl Transport {
+    fn url(self, port: u16) -> String {
+        match self {
+            Transport::Http => format!("http://127.0.0.1:{port}/mcp"),
+            Transport::Sse => format!("http://127.0.0.1:{port}/sse"),
+            Transport::WebSocket => format!("ws://127.0.0.1:{port}/mcp"),
+        }
+    }
+}
+
+/// A server that runs. Dropping it ends it and every connection to it.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) url: String,
+    pub(crate) port: u16,
+    pub(crate) actor: Arc<Actor>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts a server; port 0 is any free one.
+pub fn run(transport: Transport, script: Script, life: Life, port: u16) -> io::Result<Running> {
+    let actor = Actor::new(script, life);
+    let (stop, stopped) = oneshot::channel();
+    let (ready, started) = mpsc::sync_channel(1);
+    let played = Arc::clone(&actor);
+    let thread = std::thread::Builder::new().name("scripted".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime can be made");
+        runtime.block_on(async move {
+            let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+                Ok(listener) => listener,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            let _starter_waits = ready.send(listener.local_addr().map(|it| it.port()));
+            // Small frames are not to wait for each other.
+            let listener = listener.tap_io(|stream| {
+                let _only_slower = stream.set_nodelay(true);
+            });
+            let server = axum::serve(listener, router(transport, played));
+            tokio::select! {
+                served = server => served.expect("a server serves until it is stopped"),
+                _ = stopped => {}
+            }
+        });
+    })?;
+    let port = started.recv().map_err(io::Error::other)??;
+    Ok(Running { url: transport.url(port), port, actor, stop: Some(stop), thread: Some(thread) })
+}
+
+impl Running {
+    /// Where it is reached.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _has_ended = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// What the requests of one server share.
+#[derive(Debug)]
+pub struct House {
+    pub actor: Arc<Actor>,
+    /// Conversations by session.
+    pub sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// The conversation of everybody who has no session.
+    pub shared: Arc<Conversation>,
+    transport: Transport,
+    refusals: AtomicUsize,
+}
+
+/// One request, its body read.
+#[derive(Debug)]
+pub struct Arrived {
+    pub parts: Parts,
+    pub body: Option<Value>,
+    /// Headers as JSON, for those who want to see them.
+    pub headers: Value,
+}
+
+impl Arrived {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.parts.headers.get(name).and_then(|it| it.to_str().ok())
+    }
+
+    pub fn is(&self, method: &str) -> bool {
+        self.parts.method == method
+    }
+
+    /// The message's method; without a message, HTTP's.
+    pub fn asked(&self) -> &str {
+        let asked = self.body.as_ref().and_then(|it| it["method"].as_str());
+        asked.unwrap_or(self.parts.method.as_str())
+    }
+}
+
+fn router(transport: Transport, actor: Arc<Actor>) -> Router {
+    let shared = Conversation::new(&actor, Outlet::nowhere(), Opened::Yes);
+    let sessions = Mutex::default();
+    let refusals = AtomicUsize::new(0);
+    let house = House { actor, sessions, shared, transport, refusals };
+    Router::new().fallback(answer).with_state(Arc::new(house))
+}
+
+async fn answer(State(house): State<Arc<House>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return status(StatusCode::BAD_REQUEST);
+    };
+    let headers = recorded_headers(&parts.headers);
+    let body: Option<Value> = serde_json::from_slice(&bytes).ok();
+    house.actor.record(Recorded {
+        method: parts.method.to_string(),
+        path: parts.uri.to_string(),
+        headers: headers.clone(),
+        body: body.clone(),
+    });
+    let headers: Map<String, Value> =
+        headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+    let arrived = Arrived { parts, body, headers: Value::Object(headers) };
+    if let Some(refusal) = house.misbehaviour(&arrived) {
+        return refusal;
+    }
+    match house.transport {
+        Transport::Http => over_http::answer(&house, arrived).await,
+        Transport::Sse => over_sse::answer(&house, arrived).await,
+        Transport::WebSocket => over_websocket::answer(&house, arrived).await,
+    }
+}
+
+fn recorded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
+impl House {
+    /// The answer that a script gives instead of the right one.
+    fn misbehaviour(&self, arrived: &Arrived) -> Option<Response> {
+        self.actor.script.quirks.iter().find_map(|quirk| {
+            if let Quirk::RequiresBearer { token } = quirk {
+                return self.challenge(arrived, token);
+            }
+            if !self.actor.script.touches(arrived.asked()) {
+                return None;
+            }
+            if let Quirk::RedirectsTo { url } = quirk {
+                return Some(with_header(status(StatusCode::TEMPORARY_REDIRECT), "location", url));
+            }
+            self.http_status(quirk)
+        })
+    }
+
+    fn challenge(&self, arrived: &Arrived, token: &str) -> Option<Response> {
+        let challenge = match arrived.header("authorization") {
+            Some(given) if given == format!("Bearer {token}") => return None,
+            Some(_) => "Bearer realm=\"scripted\", error=\"invalid_token\"",
+            None => "Bearer realm=\"scripted\"",
+        };
+        Some(with_header(status(StatusCode::UNAUTHORIZED), "www-authenticate", challenge))
+    }
+
+    fn http_status(&self, quirk: &Quirk) -> Option<Response> {
+        let Quirk::HttpStatus { status: code, body, headers, after, times } = quirk else {
+            return None;
+        };
+        let number = self.refusals.fetch_add(1, Ordering::Relaxed);
+        let last = times.map_or(usize::MAX, |it| after.saturating_add(it));
+        if !(*after..last).contains(&number) {
+            return None;
+        }
+        let mut response = status(StatusCode::from_u16(*code).expect("a script has real statuses"));
+        *response.body_mut() = Body::from(body.clone());
+        Some(headers.iter().fold(response, |it, (name, value)| with_header(it, name, value)))
+    }
+}
+
+/// An answer without a body.
+pub fn status(code: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+/// An answer with one document.
+pub fn document(code: StatusCode, body: Body) -> Response {
+    let mut response = status(code);
+    *response.body_mut() = body;
+    with_header(response, "content-type", "application/json")
+}
+
+/// An answer with a stream of events.
+pub fn stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response = with_header(response, "cache-control", "no-cache");
+    response = with_header(response, "content-type", "text/event-stream");
+    response
+}
+
+pub fn with_header(mut response: Response, name: &str, value: &str) -> Response {
+    let name = HeaderName::from_bytes(name.as_bytes()).expect("a script has real headers");
+    let value = HeaderValue::from_str(value).expect("a script has real headers");
+    response.headers_mut().insert(name, value);
+    response
+}

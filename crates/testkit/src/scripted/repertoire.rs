@@ -1,0 +1,206 @@
+//! What a server has to offer: its tools, resources and prompts, in pages.
+
+use serde_json::{Value, json};
+
+use super::actor::Actor;
+use super::eras::{Dialect, Trouble};
+use crate::quirk::{Cursors, Quirk};
+
+/// The standing tools: name, what it does, properties of its input.
+fn standing() -> Vec<(&'static str, &'static str, Value)> {
+    let text = json!({"type": "string"});
+    let number = json!({"type": "number"});
+    vec![
+        ("echo", "Returns its text.", json!({"text": text})),
+        ("add", "Adds two numbers.", json!({"a": number, "b": number})),
+        ("slow", "Takes a while.", json!({"ms": number, "steps": number})),
+        ("big", "Returns a text of a size.", json!({"bytes": number})),
+        ("fail", "Returns a failure.", json!({"text": text})),
+        ("explode", "Answers with an error.", json!({"code": number})),
+        ("crash", "Ends the server.", json!({})),
+        ("ask", "Asks the client.", json!({"kind": text, "rounds": number})),
+        ("env", "Names the variables that are set.", json!({})),
+        ("change_tools", "Adds a tool.", json!({})),
+        ("touch", "Says that a resource changed.", json!({"uri": text})),
+        ("count", "Tells how often what was called.", json!({})),
+        ("whoami", "Tells who asks whom.", json!({})),
+        (
+            "route",
+            "Returns its region, which a header has to repeat.",
+            json!({"region": {"type": "string", "x-mcp-header": "Region"}}),
+        ),
+        ("end_listening", "Ends all subscriptions.", json!({})),
+    ]
+}
+
+/// All tools as they are listed.
+pub fn tools(actor: &Actor) -> Vec<Value> {
+    let tool = |name: &str, description: &str, properties: &Value| {
+        let schema = json!({"type": "object", "properties": properties});
+        json!({"name": name, "description": description, "inputSchema": schema})
+    };
+    let properties = json!({
+        "subject": {"type": "string", "description": "What it is about."},
+        "limit": {"type": "integer", "minimum": 0},
+    });
+    let mut tools: Vec<Value> =
+        standing().iter().map(|(name, what, input)| tool(name, what, input)).collect();
+    for number in 0..actor.script.tools {
+        let description = format!("Does thing number {number} to its subject.");
+        tools.push(tool(&format!("tool_{number}"), &description, &properties));
+    }
+    for number in 0..actor.added_tools() {
+        tools.push(tool(&format!("added_{number}"), "Was added later.", &json!({})));
+    }
+    if actor.script.does(&Quirk::BadToolSchema) {
+        tools.push(json!({"description": "Has no name.", "inputSchema": {"type": "object"}}));
+        tools.push(json!({"name": "misshapen", "inputSchema": "anything goes"}));
+    }
+    if actor.script.does(&Quirk::UnknownContent) {
+        for tool in &mut tools {
+            tool["x-unknown"] = json!({"nobody": "knows"});
+        }
+    }
+    tools
+}
+
+/// Is there a tool of this name that was generated or added?
+pub fn has_tool(actor: &Actor, name: &str) -> bool {
+    let among = |prefix: &str, count: usize| {
+        name.strip_prefix(prefix)
+            .and_then(|number| number.parse::<usize>().ok())
+            .is_some_and(|number| number < count)
+    };
+    among("tool_", actor.script.tools) || among("added_", actor.added_tools())
+}
+
+/// One page of a list.
+pub fn list(actor: &Actor, method: &str, params: &Value) -> Result<Value, Trouble> {
+    if method == "tools/list" && actor.script.does(&Quirk::WontListTools) {
+        return Err(Trouble::new(-32603, "the tools are not to be listed"));
+    }
+    let (member, everything) = match method {
+        "tools/list" => ("tools", tools(actor)),
+        "resources/list" => ("resources", resources(actor)),
+        "resources/templates/list" => ("resourceTemplates", templates(actor)),
+        _ => ("prompts", prompts(actor)),
+    };
+    page(actor, member, everything, params)
+}
+
+fn resources(actor: &Actor) -> Vec<Value> {
+    (0..actor.script.resources)
+        .map(|number| {
+            json!({
+                "uri": format!("scripted://resource/{number}"),
+                "name": format!("resource_{number}"),
+                "mimeType": "text/plain",
+            })
+        })
+        .collect()
+}
+
+fn templates(actor: &Actor) -> Vec<Value> {
+    match actor.script.resources {
+        0 => Vec::new(),
+        _ => vec![json!({"uriTemplate": "scripted://resource/{number}", "name": "by_number"})],
+    }
+}
+
+fn prompts(actor: &Actor) -> Vec<Value> {
+    (0..actor.script.prompts)
+        .map(|number| {
+            json!({
+                "name": format!("prompt_{number}"),
+                "description": format!("Starts talk number {number}."),
+                "arguments": [{"name": "topic", "required": false}],
+            })
+        })
+        .collect()
+}
+
+fn page(
+    actor: &Actor,
+    member: &str,
+    everything: Vec<Value>,
+    params: &Value,
+) -> Result<Value, Trouble> {
+    let start = match params.get("cursor").filter(|it| !it.is_null()) {
+        None => 0,
+        Some(cursor) => cursor
+            .as_str()
+            .and_then(|it| it.strip_prefix("from:")?.parse::<usize>().ok())
+            .ok_or_else(|| Trouble::invalid("nobody gave out this cursor"))?,
+    };
+    let endless = actor.script.quirk_with(|quirk| {
+        if let Quirk::EndlessPages { cursors } = quirk { Some(*cursors) } else { None }
+    });
+    match endless {
+        Some(Cursors::Same) => Ok(json!({member: everything, "nextCursor": "from:0"})),
+        Some(Cursors::Fresh) => {
+            let mut renamed = everything;
+            for thing in renamed.iter_mut().filter(|_| start > 0) {
+                let name = thing["name"].as_str().unwrap_or_default();
+                thing["name"] = json!(format!("{name}_{start}"));
+            }
+            Ok(json!({member: renamed, "nextCursor": format!("from:{}", start + 1)}))
+        }
+        None => Ok(finite_page(actor, member, everything, start)),
+    }
+}
+
+fn finite_page(actor: &Actor, member: &str, everything: Vec<Value>, start: usize) -> Value {
+    let size = match actor.script.page_size {
+        0 => everything.len().max(1),
+        size => size,
+    };
+    let end = start.saturating_add(size);
+    let has_more = end < everything.len();
+    let things: Vec<Value> = everything.into_iter().skip(start).take(size).collect();
+    let mut page = json!({member: things});
+    if has_more {
+        page["nextCursor"] = json!(format!("from:{end}"));
+    }
+    page
+}
+
+/// The contents of a resource.
+pub fn read(actor: &Actor, dialect: Dialect, params: &Value) -> Result<Value, Trouble> {
+    let uri = params["uri"].as_str().unwrap_or_default();
+    let number = uri.strip_prefix("scripted://resource/").and_then(|it| it.parse::<usize>().ok());
+    match number {
+        Some(number) if number < actor.script.resources => {
+            let text = format!("the text of resource {number}");
+            Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
+        }
+        Some(_) | None => {
+            let code = match dialect {
+                Dialect::Legacy => -32002,
+                Dialect::Modern => -32602,
+            };
+            Err(Trouble::new(code, format!("there is no resource `{uri}`")))
+        }
+    }
+}
+
+/// The messages of a prompt.
+pub fn prompt(actor: &Actor, params: &Value) -> Result<Value, Trouble> {
+    let name = params["name"].as_str().unwrap_or_default();
+    let number = name.strip_prefix("prompt_").and_then(|it| it.parse::<usize>().ok());
+    match number {
+        Some(number) if number < actor.script.prompts => {
+            let topic = params["arguments"]["topic"].as_str().unwrap_or("anything");
+            let content = json!({"type": "text", "text": format!("Let us talk about {topic}.")});
+            Ok(json!({"messages": [{"role": "user", "content": content}]}))
+        }
+        Some(_) | None => Err(Trouble::invalid(format!("there is no prompt `{name}`"))),
+    }
+}
+
+/// Values that begin as the client's value does.
+pub fn complete(params: &Value) -> Value {
+    let begun = params["argument"]["value"].as_str().unwrap_or_default();
+    let values: Vec<&str> =
+        ["apple", "apricot", "banana"].into_iter().filter(|it| it.starts_with(begun)).collect();
+    json!({"completion": {"values": values, "total": values.len(), "hasMore": false}})
+}

@@ -1,0 +1,85 @@
+//! The same server inside a test: on a port of its own, with every request recorded.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::processes::wait_until;
+use crate::script::Script;
+use crate::scripted::{Life, Running, Transport, run};
+
+pub use crate::scripted::Recorded;
+
+/// How long a test waits for a request that has to come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server on a thread of its own. Dropping it ends it and every connection to it.
+#[derive(Debug)]
+pub struct Served {
+    running: Running,
+    transport: Transport,
+}
+
+impl Served {
+    /// Streamable HTTP.
+    pub fn http(script: Script) -> Served {
+        Served::start(Transport::Http, script, 0)
+    }
+
+    /// HTTP with server-sent events.
+    pub fn sse(script: Script) -> Served {
+        Served::start(Transport::Sse, script, 0)
+    }
+
+    /// WebSocket.
+    pub fn ws(script: Script) -> Served {
+        Served::start(Transport::WebSocket, script, 0)
+    }
+
+    fn start(transport: Transport, script: Script, port: u16) -> Served {
+        let running = run(transport, script, Life::Guest, port).expect("a server can be started");
+        Served { running, transport }
+    }
+
+    /// Ends it and starts another at the same address, which knows nothing of what was before.
+    pub fn restart(self, script: Script) -> Served {
+        let Served { running, transport } = self;
+        let port = running.port;
+        drop(running);
+        Served::start(transport, script, port)
+    }
+
+    /// Where it is reached.
+    pub fn url(&self) -> &str {
+        self.running.url()
+    }
+
+    /// Every request so far, in order.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.running.actor.recorded()
+    }
+
+    /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
+    #[track_caller]
+    pub fn wait_for(&self, enough: impl Fn(&[Recorded]) -> bool) -> Vec<Recorded> {
+        wait_until(PATIENCE, "the requests came", || {
+            let requests = self.requests();
+            enough(&requests).then_some(requests)
+        })
+    }
+
+    /// How often each method and each tool was asked for, and what was cancelled: what the tool `count` returns.
+    pub fn counts(&self) -> Value {
+        self.running.actor.counts()
+    }
+
+    /// Adds a tool and tells every client that listens; returns the tool's name.
+    pub fn change_tools(&self) -> String {
+        self.running.actor.change_tools()
+    }
+
+    /// Ends every modern subscription, with an answer to the request that opened it.
+    pub fn end_listening(&self) {
+        self.running.actor.end_listening();
+    }
+}

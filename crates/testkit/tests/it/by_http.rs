@@ -1,0 +1,275 @@
+//! A client of HTTP, down to the socket.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{Client, MODERN, PATIENCE};
+
+/// An answer, its body still to be read.
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    stream: BufReader<TcpStream>,
+    left: Left,
+}
+
+/// How much of the body is to come.
+enum Left {
+    Bytes(usize),
+    /// So much of this chunk, then others.
+    Chunk(usize),
+    Nothing,
+}
+
+/// One event of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event {
+    pub id: Option<String>,
+    pub name: String,
+    pub data: String,
+}
+
+/// Sends a request; `url` has a port.
+pub fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    Reply::read(BufReader::new(written(method, url, headers, body)))
+}
+
+fn written(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+    let (_, rest) = url.split_once("://").expect("a URL has a scheme");
+    let (host, path) = rest.split_once('/').expect("a URL has a path");
+    let mut stream = TcpStream::connect(host).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    let mut text = format!("{method} /{path} HTTP/1.1\r\nhost: {host}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+    stream.write_all(text.as_bytes()).expect("the server reads");
+    stream
+}
+
+impl Reply {
+    fn read(mut stream: BufReader<TcpStream>) -> Reply {
+        let first = line(&mut stream);
+        let status = first.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        let mut headers = Vec::new();
+        loop {
+            let next = line(&mut stream);
+            let Some((name, value)) = next.split_once(": ") else { break };
+            headers.push((name.to_lowercase(), value.to_owned()));
+        }
+        let mut reply = Reply { status, headers, stream, left: Left::Nothing };
+        if let Some(length) = reply.header("content-length") {
+            reply.left = Left::Bytes(length.parse().expect("a length is a number"));
+        } else if reply.header("transfer-encoding") == Some("chunked") {
+            reply.left = Left::Chunk(0);
+        }
+        reply
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Does nothing come for a while?
+    pub fn is_silent(&mut self, ms: u64) -> bool {
+        let patience = Some(Duration::from_millis(ms));
+        self.stream.get_ref().set_read_timeout(patience).expect("a timeout can be set");
+        let came = self.byte();
+        came.is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The next byte of the body; nothing at its proper end.
+    fn byte(&mut self) -> io::Result<Option<u8>> {
+        if let Left::Chunk(0) = self.left {
+            let size = usize::from_str_radix(&try_line(&mut self.stream)?, 16);
+            self.left = match size.map_err(io::Error::other)? {
+                0 => Left::Nothing,
+                size => Left::Chunk(size),
+            };
+        }
+        let (Left::Bytes(left @ 1..) | Left::Chunk(left @ 1..)) = &mut self.left else {
+            return Ok(None);
+        };
+        *left -= 1;
+        let is_end_of_chunk = *left == 0 && matches!(self.left, Left::Chunk(_));
+        let mut byte = [0];
+        self.stream.read_exact(&mut byte)?;
+        if is_end_of_chunk {
+            try_line(&mut self.stream)?;
+        }
+        Ok(Some(byte[0]))
+    }
+
+    /// The whole body, or an error where it breaks off.
+    pub fn body(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = self.byte()? {
+            bytes.push(byte);
+        }
+        Ok(bytes)
+    }
+
+    pub fn json(&mut self) -> Value {
+        serde_json::from_slice(&self.body().expect("the body is whole")).expect("it is JSON")
+    }
+
+    /// The next event; nothing at the proper end of the stream.
+    pub fn event(&mut self) -> io::Result<Option<Event>> {
+        let mut event = Event { id: None, name: "message".to_owned(), data: String::new() };
+        let mut has_data = false;
+        loop {
+            let mut line = Vec::new();
+            loop {
+                match self.byte()? {
+                    None => return Ok(None),
+                    Some(b'\n') => break,
+                    Some(byte) => line.push(byte),
+                }
+            }
+            let line = String::from_utf8_lossy(&line).into_owned();
+            match line.split_once(':') {
+                Some(("id", id)) => event.id = Some(id.trim().to_owned()),
+                Some(("event", name)) => event.name = name.trim().to_owned(),
+                Some(("data", data)) => {
+                    event.data.push_str(data.trim_start());
+                    has_data = true;
+                }
+                Some(_) => {}
+                None if has_data => return Ok(Some(event)),
+                None => {}
+            }
+        }
+    }
+
+    /// The message in the next event that has one.
+    pub fn message(&mut self) -> Value {
+        loop {
+            let event = self.event().expect("the stream is whole").expect("the stream goes on");
+            if !event.data.is_empty() {
+                return serde_json::from_str(&event.data).expect("it is JSON");
+            }
+        }
+    }
+}
+
+fn try_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut text = String::new();
+    match stream.read_line(&mut text)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(text.trim_end().to_owned()),
+    }
+}
+
+fn line(stream: &mut impl BufRead) -> String {
+    try_line(stream).expect("the server answers")
+}
+
+pub const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
+pub const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// Posts a message in the legacy way.
+pub fn post(url: &str, session: Option<&str>, message: &Value) -> Reply {
+    let mut headers = vec![ACCEPT, JSON];
+    if let Some(session) = session {
+        headers.extend([("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")]);
+    }
+    ask("POST", url, &headers, &message.to_string())
+}
+
+/// Posts a message in the modern way, with all headers that it needs.
+pub fn post_modern(url: &str, message: &Value) -> Reply {
+    Reply::read(BufReader::new(send_modern(url, message)))
+}
+
+/// Sends a message in the modern way and waits for nothing.
+pub fn send_modern(url: &str, message: &Value) -> TcpStream {
+    let mut headers = vec![ACCEPT, JSON, ("mcp-protocol-version", MODERN)];
+    let method = message["method"].as_str().unwrap_or_default();
+    headers.push(("mcp-method", method));
+    let params = &message["params"];
+    let name = params["name"].as_str().or(params["uri"].as_str());
+    headers.extend(name.map(|it| ("mcp-name", it)));
+    written("POST", url, &headers, &message.to_string())
+}
+
+/// A client of streamable HTTP; which era follows from the first message.
+pub struct Http {
+    url: String,
+    session: Option<String>,
+    streams: VecDeque<Reply>,
+}
+
+impl Http {
+    pub fn new(url: &str) -> Http {
+        Http { url: url.to_owned(), session: None, streams: VecDeque::new() }
+    }
+
+    pub fn session(&self) -> &str {
+        self.session.as_deref().expect("a session was opened")
+    }
+
+    /// Opens the standing stream.
+    pub fn stand(&self, last: Option<&str>) -> Reply {
+        let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", self.session())];
+        headers.extend(last.map(|it| ("last-event-id", it)));
+        ask("GET", &self.url, &headers, "")
+    }
+}
+
+impl Client for Http {
+    fn send(&mut self, message: &Value) {
+        let is_modern =
+            message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
+        let reply = match is_modern {
+            true => post_modern(&self.url, message),
+            false => post(&self.url, self.session.as_deref(), message),
+        };
+        if let Some(session) = reply.header("mcp-session-id") {
+            self.session = Some(session.to_owned());
+        }
+        match reply.status {
+            202 => {}
+            _ => self.streams.push_back(reply),
+        }
+    }
+
+    fn next(&mut self) -> Value {
+        let reply = self.streams.back_mut().expect("a request was sent");
+        match reply.header("content-type") {
+            Some("application/json") => reply.json(),
+            _ => reply.message(),
+        }
+    }
+}
+
+/// A client of HTTP with server-sent events.
+pub struct Sse {
+    stream: Reply,
+    endpoint: String,
+}
+
+impl Sse {
+    pub fn open(url: &str) -> Sse {
+        let mut stream = ask("GET", url, &[("accept", "text/event-stream")], "");
+        let event = stream.event().expect("the stream is whole").expect("the stream goes on");
+        assert_eq!(event.name, "endpoint");
+        let base = url.strip_suffix("/sse").expect("that is the path");
+        Sse { stream, endpoint: format!("{base}{}", event.data) }
+    }
+}
+
+impl Client for Sse {
+    fn send(&mut self, message: &Value) {
+        let reply = ask("POST", &self.endpoint, &[JSON], &message.to_string());
+        assert_eq!(reply.status, 202);
+    }
+
+    fn next(&mut self) -> Value {
+        self.stream.message()
+    }
+}

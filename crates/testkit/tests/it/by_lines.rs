@@ -1,0 +1,120 @@
+//! A client of the program on standard streams.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::Script;
+use testkit::processes::wait_until;
+
+use crate::client::{Client, PATIENCE};
+
+/// The program and its streams. Dropping it kills it.
+pub struct Lines {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Receiver<Vec<u8>>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Lines {
+    pub fn start(script: &Script) -> Lines {
+        Lines::start_with(script, &[])
+    }
+
+    pub fn start_with(script: &Script, variables: &[(&str, &str)]) -> Lines {
+        let mut child = Command::new(testkit::scripted::program())
+            .arg(script.json())
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("it is piped");
+        let mut stderr = child.stderr.take().expect("it is piped");
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut reader = BufReader::new(stdout);
+            loop {
+                let mut line = Vec::new();
+                let read = reader.read_until(b'\n', &mut line);
+                if !matches!(read, Ok(1..)) || sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let stderr = thread::spawn(move || {
+            let mut said = Vec::new();
+            let _broken = stderr.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        Lines { child, stdin, stdout: lines, stderr: Some(stderr) }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes a line; where the program is gone already, nobody minds.
+    pub fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("it was not closed");
+        let _gone = stdin.write_all(format!("{line}\n").as_bytes());
+    }
+
+    /// The next line with its end, or nothing when the stream was closed.
+    pub fn line(&self) -> Option<Vec<u8>> {
+        use std::sync::mpsc::RecvTimeoutError;
+        match self.stdout.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no line came"),
+        }
+    }
+
+    /// Is nothing written for a while?
+    pub fn is_silent(&self, ms: u64) -> bool {
+        self.stdout.recv_timeout(Duration::from_millis(ms)).is_err()
+    }
+
+    pub fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits until it exits.
+    pub fn exit(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        wait_until(PATIENCE, "the program exits", || child.try_wait().expect("it can be asked"))
+    }
+
+    pub fn has_exited(&mut self) -> bool {
+        self.child.try_wait().expect("it can be asked").is_some()
+    }
+
+    /// Everything it said on standard error, once it has exited.
+    pub fn said(&mut self) -> String {
+        self.stderr.take().expect("it was not asked before").join().expect("it was read")
+    }
+}
+
+impl Client for Lines {
+    fn send(&mut self, message: &Value) {
+        self.write(&message.to_string());
+    }
+
+    fn next(&mut self) -> Value {
+        let line = self.line().expect("the stream is open");
+        serde_json::from_slice(&line).expect("it is JSON")
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,89 @@
+//! What the clients of all transports have in common, and the messages they send.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const MODERN: &str = "2026-07-28";
+
+/// Somebody who talks to the server.
+pub trait Client {
+    fn send(&mut self, message: &Value);
+    /// The next message from the server.
+    fn next(&mut self) -> Value;
+
+    /// Sends a request and returns its answer; what comes before it has to be a notification.
+    fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(&request(id, method, params));
+        self.answer_to(id)
+    }
+
+    fn answer_to(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.next();
+            if message["id"] == id {
+                return message;
+            }
+            assert!(message.get("id").is_none(), "somebody else's: {message}");
+        }
+    }
+
+    /// Calls a tool in the legacy way and returns its result.
+    fn tool(&mut self, id: u64, name: &str, arguments: Value) -> Value {
+        let params = json!({"name": name, "arguments": arguments});
+        self.call(id, "tools/call", params)["result"].clone()
+    }
+
+    /// Calls a tool in the modern way and returns its result.
+    fn modern_tool(&mut self, id: u64, name: &str, arguments: Value) -> Value {
+        let params = modern(json!({"name": name, "arguments": arguments}));
+        self.call(id, "tools/call", params)["result"].clone()
+    }
+
+    /// Goes through `initialize` and returns its result.
+    fn open(&mut self) -> Value {
+        let result = self.call(1, "initialize", hello("2025-11-25"))["result"].clone();
+        self.send(&notification("notifications/initialized", json!({})));
+        result
+    }
+}
+
+pub fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+pub fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// The parameters of `initialize`.
+pub fn hello(version: &str) -> Value {
+    let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+    let client = json!({"name": "by hand", "version": "1"});
+    json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client})
+}
+
+/// Parameters with what the modern era wants in each request.
+pub fn modern(mut params: Value) -> Value {
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+    meta["io.modelcontextprotocol/clientCapabilities"] =
+        json!({"elicitation": {}, "sampling": {}, "roots": {}});
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "by hand", "version": "1"});
+    params
+}
+
+/// The text of a tool's result.
+pub fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().expect("the result has a text")
+}
+
+/// Names of what a list holds.
+pub fn names(list: &Value) -> Vec<&str> {
+    list.as_array()
+        .expect("it is a list")
+        .iter()
+        .map(|it| it["name"].as_str().unwrap_or("?"))
+        .collect()
+}

@@ -1,0 +1,220 @@
+//! The tools that are always there, pages, resources and prompts.
+
+use serde_json::{Value, json};
+use testkit::processes::wait_until;
+use testkit::{Script, Scripted, Served, scripted};
+
+use crate::by_http::{Http, post_modern};
+use crate::by_lines::Lines;
+use crate::client::{Client, PATIENCE, modern, names, notification, request, text};
+
+fn opened(script: &Script) -> Lines {
+    let mut lines = Lines::start(script);
+    lines.open();
+    lines
+}
+
+#[test]
+fn plain_tools_do_what_they_say() {
+    let mut lines = opened(&Script::legacy().tools(1));
+    assert_eq!(lines.tool(2, "add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"], 3.0);
+    assert_eq!(text(&lines.tool(3, "big", json!({"bytes": 100_000}))).len(), 100_000);
+    let failure = lines.tool(4, "fail", json!({"text": "no luck"}));
+    assert_eq!((text(&failure), &failure["isError"]), ("no luck", &json!(true)));
+    let error = lines.call(5, "tools/call", json!({"name": "explode", "arguments": {"code": -5}}));
+    assert_eq!(error["error"], json!({"code": -5, "message": "it exploded"}));
+    assert_eq!(text(&lines.tool(6, "tool_0", json!({"limit": 1}))), "tool_0 got {\"limit\":1}");
+    let unknown = lines.call(7, "tools/call", json!({"name": "tool_1"}));
+    assert_eq!(unknown["error"]["code"], -32602);
+}
+
+#[test]
+fn answers_do_not_wait_for_slower_ones() {
+    let mut lines = opened(&Script::legacy());
+    let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
+    lines.send(&request(2, "tools/call", slow));
+    assert_eq!(text(&lines.tool(3, "echo", json!({"text": "quick"}))), "quick");
+}
+
+#[test]
+fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
+    let mut lines = opened(&Script::legacy());
+    let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
+    lines.send(&request(2, "tools/call", slow));
+    lines.send(&notification("notifications/cancelled", json!({"requestId": 2})));
+    let counts = lines.tool(3, "count", json!({}))["structuredContent"].clone();
+    assert_eq!(counts["cancelled"], json!(["slow"]));
+}
+
+#[test]
+fn who_hangs_up_in_the_modern_era_has_cancelled() {
+    let served = Served::http(Script::modern());
+    let slow = modern(json!({"name": "slow", "arguments": {"ms": 60_000}}));
+    drop(post_modern(served.url(), &request(1, "tools/call", slow)));
+    let cancelled = wait_until(PATIENCE, "it is written down", || {
+        Some(served.counts()["cancelled"].clone()).filter(|it| *it != json!([]))
+    });
+    assert_eq!(cancelled, json!(["slow"]));
+}
+
+#[test]
+fn a_crash_ends_the_program_and_inside_a_test_the_connection() {
+    let mut lines = opened(&Script::legacy());
+    lines.send(&request(2, "tools/call", json!({"name": "crash"})));
+    assert_eq!(lines.line(), None);
+    assert_eq!(lines.exit().code(), Some(70));
+
+    let served = Served::http(Script::modern());
+    let crash = request(1, "tools/call", modern(json!({"name": "crash"})));
+    let error = post_modern(served.url(), &crash).event().expect_err("it breaks off");
+    assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(text(&Http::new(served.url()).modern_tool(2, "echo", json!({"text": "a"}))), "a");
+}
+
+#[test]
+fn a_state_comes_back_exactly_or_not_at_all_and_only_once() {
+    let mut lines = Lines::start(&Script::modern());
+    let params = modern(json!({"name": "ask", "arguments": {"rounds": 2}}));
+    let first = lines.call(1, "tools/call", params.clone())["result"].clone();
+    let state = first["requestState"].as_str().expect("it has a state").to_owned();
+    let retry = |state: &str| {
+        let mut params = params.clone();
+        params["requestState"] = json!(state);
+        params["inputResponses"] = json!({"elicitation": {"action": "cancel"}});
+        params
+    };
+    let trimmed = lines.call(2, "tools/call", retry(state.trim()));
+    assert_eq!(trimmed["error"]["code"], -32602);
+    let second = lines.call(3, "tools/call", retry(&state))["result"].clone();
+    assert_eq!(second["resultType"], "input_required");
+    let replayed = lines.call(4, "tools/call", retry(&state));
+    assert_eq!(replayed["error"]["code"], -32602);
+    let state = second["requestState"].as_str().expect("it has a state");
+    let mut without = retry(state);
+    without["inputResponses"] = json!({});
+    let unanswered = lines.call(5, "tools/call", without);
+    assert_eq!(unanswered["error"]["message"], "`inputResponses` lacks `elicitation`");
+}
+
+#[test]
+fn a_retry_needs_an_id_of_its_own() {
+    let mut lines = Lines::start(&Script::modern());
+    let mut params = modern(json!({"name": "ask", "arguments": {"kind": "roots"}}));
+    let first = lines.call(1, "tools/call", params.clone())["result"].clone();
+    assert_eq!(first["inputRequests"], json!({"roots": {"method": "roots/list"}}));
+    params["requestState"] = first["requestState"].clone();
+    params["inputResponses"] = json!({"roots": {"roots": []}});
+    assert_eq!(lines.call(1, "tools/call", params)["error"]["code"], -32600);
+}
+
+#[test]
+fn a_question_may_be_refused_in_the_legacy_era() {
+    let mut lines = opened(&Script::legacy());
+    lines.send(&request(2, "tools/call", json!({"name": "ask", "arguments": {"kind": "url"}})));
+    let question = lines.next();
+    assert_eq!(question["params"]["mode"], "url");
+    let error = json!({"code": -32601, "message": "no"});
+    lines.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
+    let rounds = lines.answer_to(2)["result"]["structuredContent"]["rounds"].clone();
+    assert_eq!(rounds, json!([{"url": {"error": error}}]));
+}
+
+#[test]
+fn the_environment_is_told_by_name_over_stdio_only() {
+    let mut lines = Lines::start_with(&Script::legacy(), &[("SWB_SECRET_MARK", "hidden")]);
+    lines.open();
+    let result = lines.tool(2, "env", json!({}));
+    let names = result["structuredContent"]["names"].as_array().expect("a list").clone();
+    assert!(names.contains(&json!("SWB_SECRET_MARK")));
+    assert!(!result.to_string().contains("hidden"));
+    let served = Served::http(Script::modern());
+    assert_eq!(Http::new(served.url()).modern_tool(1, "env", json!({}))["isError"], true);
+}
+
+#[test]
+fn lists_come_in_pages() {
+    let mut lines = opened(&Script::legacy().tools(10).page_size(10).resources(2).prompts(1));
+    let mut seen: Vec<String> = Vec::new();
+    let mut params = json!({});
+    let mut pages = 0;
+    loop {
+        pages += 1;
+        let page = lines.call(10 + pages, "tools/list", params)["result"].clone();
+        seen.extend(names(&page["tools"]).into_iter().map(str::to_owned));
+        match &page["nextCursor"] {
+            Value::String(cursor) => params = json!({"cursor": cursor}),
+            _ => break,
+        }
+    }
+    assert_eq!((pages, seen.len()), (3, 25));
+    seen.dedup();
+    assert_eq!(seen.len(), 25);
+    let wrong = lines.call(20, "tools/list", json!({"cursor": "mine"}));
+    assert_eq!(wrong["error"]["code"], -32602);
+}
+
+#[test]
+fn resources_and_prompts_are_there_in_the_number_asked_for() {
+    let mut lines = opened(&Script::legacy().resources(2).prompts(1));
+    let listed = lines.call(2, "resources/list", json!({}))["result"]["resources"].clone();
+    assert_eq!(names(&listed), ["resource_0", "resource_1"]);
+    let uri = "scripted://resource/1";
+    let read = lines.call(3, "resources/read", json!({"uri": uri}))["result"].clone();
+    assert_eq!(read["contents"][0]["text"], "the text of resource 1");
+    let gone = lines.call(4, "resources/read", json!({"uri": "scripted://resource/2"}));
+    assert_eq!(gone["error"]["code"], -32002);
+    let prompt = json!({"name": "prompt_0", "arguments": {"topic": "tea"}});
+    let got = lines.call(5, "prompts/get", prompt)["result"]["messages"][0].clone();
+    assert_eq!(got["content"]["text"], "Let us talk about tea.");
+    let argument = json!({"argument": {"name": "topic", "value": "ap"}});
+    let completed = lines.call(6, "completion/complete", argument)["result"].clone();
+    assert_eq!(completed["completion"]["values"], json!(["apple", "apricot"]));
+
+    lines.call(7, "resources/subscribe", json!({"uri": uri}));
+    lines.send(&request(8, "tools/call", json!({"name": "touch", "arguments": {"uri": uri}})));
+    let news = lines.next();
+    assert_eq!(news["method"], "notifications/resources/updated");
+    assert_eq!(news["params"]["uri"], uri);
+}
+
+#[test]
+fn a_journal_holds_every_message_of_every_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    assert_eq!(scripted::journal(&path), Vec::<Value>::new());
+    let script = Script::legacy().journal(&path);
+    for _ in 0..2 {
+        let mut lines = opened(&script);
+        lines.tool(2, "echo", json!({}));
+    }
+    let methods: Vec<Value> =
+        scripted::journal(&path).iter().map(|it| it["method"].clone()).collect();
+    let once = ["initialize", "notifications/initialized", "tools/call"];
+    assert_eq!(methods, [once, once].concat());
+}
+
+#[test]
+fn an_entry_starts_the_program() {
+    let entry: Value = serde_json::from_str(&Scripted::entry(&Script::modern())).unwrap();
+    assert_eq!(entry["command"], json!(scripted::program()));
+    let script: Script = serde_json::from_str(entry["args"][0].as_str().unwrap()).unwrap();
+    assert_eq!(script, Script::modern());
+}
+
+#[test]
+fn what_was_asked_before_the_end_is_still_answered() {
+    let mut lines = Lines::start(&Script::modern());
+    lines.send(&request(1, "tools/list", modern(json!({}))));
+    lines.close();
+    lines.answer_to(1);
+    assert_eq!(lines.line(), None);
+    assert_eq!(lines.exit().code(), Some(0));
+}
+
+#[test]
+fn what_is_no_json_is_answered_with_an_error_of_nobody() {
+    let mut lines = opened(&Script::legacy());
+    lines.write("{not json");
+    let answer = lines.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32700)));
+}

@@ -1,0 +1,3 @@
+//! What tests rely on: that the servers they talk to are there and answer.
+
+mod real;

@@ -3,6 +3,7 @@
 
 mod failure;
 mod run;
+mod servers;
 mod test;
 mod tidy;
 mod tools;
@@ -24,6 +25,7 @@ Chores:
   test [FILTER...]  format, lints, spelling, licences, then every test; FILTER goes to nextest
   check             the same
   tidy              only the walls: who may use what, and where
+  servers           install the servers of other people that tests talk to
   docs              write the reference pages and the outputs shown in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
   help              this text
@@ -49,6 +51,11 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
     match name {
         "test" | "check" => test::run(&Workshop::from_environment()?, rest),
         "tidy" => tidy::run(&Workshop::from_environment()?.root),
+        "servers" => {
+            let folder = servers::prepare(&Workshop::from_environment()?)?;
+            println!("servers: {}", folder.display());
+            Ok(())
+        }
         "docs" => docs(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
         "help" | "--help" | "-h" => {

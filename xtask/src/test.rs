@@ -2,12 +2,14 @@
 
 use crate::failure::Failure;
 use crate::run::{self, Closing, Step};
+use crate::servers;
 use crate::tools::{self, Tools};
 use crate::workshop::Workshop;
 
 /// Installs what is missing, then runs all steps; `filters` go to nextest as they are.
 pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
     let tools = tools::prepare(workshop)?;
+    servers::prepare(workshop)?;
     run::all(steps(workshop, &tools, filters))?;
     Ok(())
 }
@@ -17,7 +19,7 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
     // No advisories: they come from the network and change without a commit.
     let deny = "deny --locked check bans licenses sources";
     let mut nextest = workshop.cargo("nextest run --workspace --locked");
-    nextest.args(filters);
+    nextest.args(filters).env(servers::VARIABLE, servers::folder(workshop));
     vec![
         Step::new("format", workshop.cargo("fmt --all --check"), Closing::Timed),
         Step::new("lints", workshop.cargo(clippy), Closing::Timed),

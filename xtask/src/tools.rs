@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -117,12 +118,13 @@ fn answers(mut program: Command) -> bool {
 
 /// What was tried to get one tool, and how each try ended.
 #[derive(Debug, Default)]
-struct Attempts {
+pub struct Attempts {
     lines: Vec<String>,
 }
 
 impl Attempts {
-    fn run(&mut self, mut command: Command) -> bool {
+    /// Runs a command, and says whether it ended well.
+    pub fn run(&mut self, mut command: Command) -> bool {
         let line = run::line(&command);
         eprintln!("==> install: {line}");
         let start = Instant::now();
@@ -136,7 +138,8 @@ impl Attempts {
         succeeded
     }
 
-    fn into_error(self, tool: &'static str) -> ToolError {
+    /// The tool is missing after all of this.
+    pub fn into_error(self, tool: &'static str) -> ToolError {
         ToolError { tool, kind: ToolErrorKind::NotInstalled { tried: self.lines } }
     }
 }
@@ -158,6 +161,15 @@ pub enum ToolErrorKind {
         /// The commands, each with its outcome.
         tried: Vec<String>,
     },
+    /// A file that belongs to it could not be read or written.
+    Unreadable(io::Error),
+}
+
+impl ToolError {
+    /// A file that belongs to the tool could not be read or written.
+    pub fn unreadable(tool: &'static str, error: io::Error) -> Self {
+        ToolError { tool, kind: ToolErrorKind::Unreadable(error) }
+    }
 }
 
 impl fmt::Display for ToolError {
@@ -172,11 +184,19 @@ impl fmt::Display for ToolError {
                 write!(out, "`{tool}` is missing and could not be installed; tried:")?;
                 tried.iter().try_for_each(|line| write!(out, "\n  {line}"))
             }
+            ToolErrorKind::Unreadable(_) => write!(out, "`{tool}` could not be prepared"),
         }
     }
 }
 
-impl Error for ToolError {}
+impl Error for ToolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            ToolErrorKind::MissingComponent | ToolErrorKind::NotInstalled { .. } => None,
+            ToolErrorKind::Unreadable(error) => Some(error),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

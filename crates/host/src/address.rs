@@ -139,10 +139,7 @@ fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Ca
 }
 
 /// What a command prints as a JSON object of texts.
-fn helped_headers(
-    helper: &Template,
-    around: &Around,
-) -> Result<BTreeMap<String, String>, Cause> {
+fn helped_headers(helper: &Template, around: &Around) -> Result<BTreeMap<String, String>, Cause> {
     let command = SecretReference::Command(helper.written().to_owned());
     let printed = reveal::fetch(&command, &around.home).map_err(|error| no_secret(&error))?;
     serde_json::from_str(printed.reveal())
@@ -195,7 +192,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_and_a_secret_that_is_not_there_are_told_apart() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let kind = |entry: &str| of(&spec(entry), &around(folder.path())).expect_err("it fails").kind;
+        let kind =
+            |entry: &str| of(&spec(entry), &around(folder.path())).expect_err("it fails").kind;
         let missing = folder.path().join("gone").display().to_string();
         assert_eq!(
             kind(r#"{"command": "x", "cwd": "gone"}"#),

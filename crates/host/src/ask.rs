@@ -75,7 +75,9 @@ pub enum AskError {
         after: Duration,
     },
     /// The connection broke. Whether the server did what it was asked is not known, so it was not asked again.
-    #[error("the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again")]
+    #[error(
+        "the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again"
+    )]
     Interrupted {
         /// The server.
         server: String,
@@ -135,10 +137,8 @@ impl Host {
 }
 
 async fn once(live: &Live, question: &Question) -> Result<Payload, CallError> {
-    let mut request = live
-        .client
-        .request(question.method.clone())
-        .within_of_progress(question.patience);
+    let mut request =
+        live.client.request(question.method.clone()).within_of_progress(question.patience);
     if let Some(params) = &question.params {
         request = request.params(params.clone());
     }

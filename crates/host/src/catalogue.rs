@@ -187,8 +187,12 @@ pub async fn fetch(client: Client, lists: Vec<List>, patience: Duration) -> Vec<
             }
         }
     };
-    let (tools, resources, templates, prompts) =
-        tokio::join!(one(List::Tools), one(List::Resources), one(List::Templates), one(List::Prompts));
+    let (tools, resources, templates, prompts) = tokio::join!(
+        one(List::Tools),
+        one(List::Resources),
+        one(List::Templates),
+        one(List::Prompts)
+    );
     [tools, resources, templates, prompts].into_iter().flatten().collect()
 }
 
@@ -200,7 +204,8 @@ async fn pages(client: &Client, list: List, patience: Duration) -> Listed {
     for _ in 0..MOST_PAGES {
         let mut request = client.request(list.method()).within(patience);
         if let Some(cursor) = &cursor {
-            request = request.params(Payload::from_json(json!({"cursor": cursor}).to_string().into()));
+            request =
+                request.params(Payload::from_json(json!({"cursor": cursor}).to_string().into()));
         }
         let Ok(answer) = timeout_at(deadline, request.send()).await else {
             return gathered.noting(Oddity::Endless);

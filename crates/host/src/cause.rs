@@ -338,7 +338,9 @@ impl fmt::Display for Cause {
             CauseKind::TooLarge(limit) => {
                 write!(f, "the server sent a message larger than {limit} bytes")
             }
-            CauseKind::NoSecret => f.write_str("a secret that its entry names could not be fetched"),
+            CauseKind::NoSecret => {
+                f.write_str("a secret that its entry names could not be fetched")
+            }
             CauseKind::Unusable => f.write_str("its entry cannot be used"),
             CauseKind::NotHere => f.write_str("this kind of server lives in another program"),
         }

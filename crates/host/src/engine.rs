@@ -84,7 +84,8 @@ impl fmt::Debug for Settings {
 impl Settings {
     fn new(options: Options) -> io::Result<Settings> {
         let state = &options.places.state;
-        let responder = Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
+        let responder =
+            Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
         Ok(Settings {
             local_window: Semaphore::new(options.local_width.max(1)),
             remote_window: Semaphore::new(options.remote_width.max(1)),
@@ -335,8 +336,7 @@ impl Engine {
     fn keep(&mut self, wanted: Wanted) {
         let name = wanted.name().to_owned();
         let fingerprint = wanted.fingerprint.clone();
-        let (handle, task) =
-            connection::keep(wanted, self.settings.clone(), self.reports.clone());
+        let (handle, task) = connection::keep(wanted, self.settings.clone(), self.reports.clone());
         let view = handle.view();
         self.kept.insert(name, Kept { fingerprint, handle, task, view });
     }

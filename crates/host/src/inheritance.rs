@@ -5,8 +5,20 @@ use std::collections::BTreeMap;
 
 /// Words in a variable's name that make it a credential, wherever they stand between underscores.
 const SECRET_WORDS: &[&str] = &[
-    "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
-    "CREDENTIALS", "APIKEY", "PAT", "JWT", "COOKIE", "WEBHOOK",
+    "TOKEN",
+    "TOKENS",
+    "SECRET",
+    "SECRETS",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "APIKEY",
+    "PAT",
+    "JWT",
+    "COOKIE",
+    "WEBHOOK",
 ];
 
 /// Two words that make one together.
@@ -26,8 +38,16 @@ const SECRET_PAIRS: &[(&str, &str)] = &[
 ];
 
 /// Variables of model providers and of ours: none of a server's business.
-const FOREIGN_PREFIXES: &[&str] =
-    &["ANTHROPIC_", "OPENAI_", "GEMINI_", "MISTRAL_", "GROQ_", "COHERE_", "OPENROUTER_", "SWITCHBOARD_"];
+const FOREIGN_PREFIXES: &[&str] = &[
+    "ANTHROPIC_",
+    "OPENAI_",
+    "GEMINI_",
+    "MISTRAL_",
+    "GROQ_",
+    "COHERE_",
+    "OPENROUTER_",
+    "SWITCHBOARD_",
+];
 
 /// Harmless, or of no use without being handed down, though they read like one.
 const HARMLESS: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
@@ -65,16 +85,35 @@ mod tests {
     #[test]
     fn credentials_are_known_by_their_names() {
         for name in [
-            "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY",
-            "AWS_SESSION_TOKEN", "npm_config__authToken_TOKEN", "DB_PASSWORD", "GITHUB_PAT",
-            "SLACK_WEBHOOK_URL", "DATABASE_URL", "GOOGLE_APPLICATION_CREDENTIALS", "my-api-key",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_BASE_URL",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "npm_config__authToken_TOKEN",
+            "DB_PASSWORD",
+            "GITHUB_PAT",
+            "SLACK_WEBHOOK_URL",
+            "DATABASE_URL",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "my-api-key",
             "SWITCHBOARD_OWNER",
         ] {
             assert!(is_credential(name), "{name}");
         }
         for name in [
-            "PATH", "HOME", "LANG", "NODE_OPTIONS", "SSH_AUTH_SOCK", "TOKENIZERS_PARALLELISM",
-            "KEYBOARD", "XDG_RUNTIME_DIR", "PATTERN", "AWS_REGION", "COOKIES_DIR", "API_URL",
+            "PATH",
+            "HOME",
+            "LANG",
+            "NODE_OPTIONS",
+            "SSH_AUTH_SOCK",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "XDG_RUNTIME_DIR",
+            "PATTERN",
+            "AWS_REGION",
+            "COOKIES_DIR",
+            "API_URL",
         ] {
             assert!(!is_credential(name), "{name}");
         }

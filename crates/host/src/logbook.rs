@@ -27,7 +27,10 @@ pub struct Logbook {
 
 #[derive(Debug)]
 enum Entry {
-    Said { server: String, bytes: Bytes },
+    Said {
+        server: String,
+        bytes: Bytes,
+    },
     /// Everything before this is on disk when the answer comes.
     Settled(tokio::sync::oneshot::Sender<()>),
 }
@@ -50,7 +53,8 @@ impl Logbook {
             let mut left_out = 0;
             while let Some(bytes) = said.recv().await {
                 if left_out > 0 {
-                    let note = format!("\n[{left_out} bytes came faster than they could be kept]\n");
+                    let note =
+                        format!("\n[{left_out} bytes came faster than they could be kept]\n");
                     let entry = Entry::Said { server: server.clone(), bytes: Bytes::from(note) };
                     if to_disk.try_send(entry).is_err() {
                         left_out += bytes.len();
@@ -70,7 +74,8 @@ impl Logbook {
     /// Notes something of our own in a server's log.
     pub fn note(&self, server: &str, text: &str) {
         let line = Bytes::from(format!("[{}] {text}\n", stamp(SystemTime::now())));
-        let _disk_is_slow = self.to_disk.try_send(Entry::Said { server: server.to_owned(), bytes: line });
+        let _disk_is_slow =
+            self.to_disk.try_send(Entry::Said { server: server.to_owned(), bytes: line });
     }
 
     /// Comes back when everything said so far is on disk.
@@ -163,7 +168,9 @@ pub fn stamp(time: SystemTime) -> String {
 
 /// The date that lies so many days after 1970 began.
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     loop {
         let length = if is_leap(year) { 366 } else { 365 };
@@ -213,7 +220,8 @@ mod tests {
             writer.write("b:c", b"x\n").expect("written");
         }
         let read = |server| {
-            let texts = files(&writer.folder, server).map(|it| fs::read_to_string(it).unwrap_or_default());
+            let texts =
+                files(&writer.folder, server).map(|it| fs::read_to_string(it).unwrap_or_default());
             texts.concat()
         };
         let kept = read("a");

@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(memo.get("a"), None);
         memo.put("a", "legacy");
         memo.put("b", "modern");
-        assert_eq!((memo.get("a").as_deref(), memo.get("b").as_deref()), (Some("legacy"), Some("modern")));
+        assert_eq!(
+            (memo.get("a").as_deref(), memo.get("b").as_deref()),
+            (Some("legacy"), Some("modern"))
+        );
         memo.forget("a");
         assert_eq!((memo.get("a"), memo.get("b").as_deref()), (None, Some("modern")));
     }

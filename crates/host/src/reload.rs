@@ -40,8 +40,7 @@ impl Follower {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
-        let mut follower =
-            Follower { surroundings, watcher, watched: BTreeSet::new(), changes };
+        let mut follower = Follower { surroundings, watcher, watched: BTreeSet::new(), changes };
         follower.follow(configuration);
         Ok(follower)
     }

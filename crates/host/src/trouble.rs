@@ -72,7 +72,12 @@ mod tests {
         ] {
             assert!(is_gone(&gone), "{gone:?}");
         }
-        for other in [status(400, "bad arguments"), status(500, "session not found"), remote(-32600, "no"), remote(-32602, "unknown session")] {
+        for other in [
+            status(400, "bad arguments"),
+            status(500, "session not found"),
+            remote(-32600, "no"),
+            remote(-32602, "unknown session"),
+        ] {
             assert!(!is_gone(&other), "{other:?}");
         }
     }

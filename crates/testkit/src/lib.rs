@@ -3,6 +3,7 @@
 pub mod processes;
 pub mod quirk;
 mod ran;
+pub mod real;
 mod scene;
 pub mod script;
 pub mod scripted;

@@ -154,7 +154,10 @@ fn ended_on_the_probe(error: &DialError) -> bool {
     let DialErrorKind::Handshake(error) = &error.kind else { return false };
     let is_an_end = matches!(
         &error.kind,
-        HandshakeErrorKind::Call(CallError::Ended { how: LinkEnd::Closed | LinkEnd::Truncated | LinkEnd::Failed(_), .. })
+        HandshakeErrorKind::Call(CallError::Ended {
+            how: LinkEnd::Closed | LinkEnd::Truncated | LinkEnd::Failed(_),
+            ..
+        })
     );
     error.stage == Stage::Discover && is_an_end
 }
@@ -192,10 +195,7 @@ async fn attempt(
 }
 
 /// Makes the link. Nothing above knows which one it has.
-fn connect(
-    address: &Address,
-    terms: &Terms,
-) -> Result<(Connection, Option<Process>), StartError> {
+fn connect(address: &Address, terms: &Terms) -> Result<(Connection, Option<Process>), StartError> {
     let network = || terms.network.clone();
     let connection = match address {
         Address::Program(program) => {

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
-use super::state::{Act, Event, MOST_ATTEMPTS, Persistence, State};
+use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
@@ -546,11 +546,7 @@ async fn at(when: Option<Instant>) {
 }
 
 /// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
-async fn open(
-    wanted: Wanted,
-    settings: Arc<Settings>,
-    is_asked_for: bool,
-) -> Result<Line, Cause> {
+async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Result<Line, Cause> {
     let window = match wanted.spec.transport.kind() {
         TransportKind::Stdio => &settings.local_window,
         TransportKind::Sse
@@ -588,7 +584,8 @@ async fn open(
         },
     };
     let remembering = settings.clone();
-    let _nothing_lost = tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
+    let _nothing_lost =
+        tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
     dialled.map_err(|error| explain(&error, &address))
 }
 

@@ -1,4 +1,4 @@
-//! The scripted server, driven by hand: lines, HTTP and WebSocket frames of our own making.
+//! Tests of the servers that other tests talk to: those that follow a script, and real ones.
 
 mod by_frames;
 mod by_http;
@@ -7,5 +7,6 @@ mod client;
 mod eras;
 mod http;
 mod http_zoo;
+mod real;
 mod tools;
 mod zoo;

@@ -1,0 +1,220 @@
+//! Servers of other people, and two of our own on other people's libraries: how each is started.
+//! `cargo xtask servers` installs them; what is said to them is the test's own.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+/// Set by `cargo xtask test`: the folder that the servers were installed into.
+const VARIABLE: &str = "SWB_REAL_SERVERS";
+/// How long a server may take until it listens. Python on a busy machine takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a port that somebody else took meanwhile is replaced by another.
+const PORTS: usize = 3;
+
+/// A real server: what to start. The environment is whole: nothing else is needed from ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealServer {
+    /// The program, as a path.
+    pub command: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// How a server that knows both ways is to be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// Its standard streams.
+    Stdio,
+    /// Streamable HTTP at `/mcp` on this port of the loopback interface.
+    Http(u16),
+}
+
+/// The reference server with a bit of everything, of the handshake era.
+pub fn everything(via: Via) -> RealServer {
+    match via {
+        Via::Stdio => node_package("server-everything", ["stdio".into()]),
+        Via::Http(port) => {
+            node_package("server-everything", ["streamableHttp".into()]).at_port(port)
+        }
+    }
+}
+
+/// The same over the older pair of HTTP endpoints: `/sse` to listen, and where that says to speak.
+pub fn everything_over_sse(port: u16) -> RealServer {
+    node_package("server-everything", ["sse".into()]).at_port(port)
+}
+
+/// The reference server for files below one folder.
+pub fn filesystem(folder: &Path) -> RealServer {
+    node_package("server-filesystem", [folder.into()])
+}
+
+/// The reference server for memories, which it keeps in this file.
+pub fn memory(file: &Path) -> RealServer {
+    node_package("server-memory", []).with("MEMORY_FILE_PATH", file)
+}
+
+/// The reference server for times of day.
+pub fn time() -> RealServer {
+    python_program("mcp-server-time", ["--local-timezone=UTC".into()])
+}
+
+/// The reference server for one git repository.
+pub fn git(repository: &Path) -> RealServer {
+    python_program("mcp-server-git", ["--repository".into(), repository.into()])
+}
+
+/// Our own server on FastMCP 4, which speaks both eras: tools `echo` and `ask`, resource `note://one`,
+/// prompt `greeting`.
+pub fn fastmcp(via: Via) -> RealServer {
+    let mut args = vec![script("fastmcp_server.py").into()];
+    args.extend(via.words());
+    python_program("python", args).with("FASTMCP_CHECK_FOR_UPDATES", "off")
+}
+
+/// Our own server on the TypeScript SDK v2, which speaks both eras: the same, and a tool `grow` that adds a
+/// tool `grown`.
+pub fn typescript_v2(via: Via) -> RealServer {
+    let mut args = vec![script("typescript_server.mjs").into(), servers().into()];
+    args.extend(via.words());
+    RealServer::new(node(), args)
+}
+
+impl Via {
+    fn words(self) -> Vec<OsString> {
+        match self {
+            Via::Stdio => vec!["stdio".into()],
+            Via::Http(port) => vec!["http".into(), port.to_string().into()],
+        }
+    }
+}
+
+impl RealServer {
+    fn new(command: PathBuf, args: Vec<OsString>) -> RealServer {
+        // Servers run other programs: git, and the language's own.
+        let env = env::var_os("PATH").map(|path| ("PATH".into(), path));
+        RealServer { command: command.into(), args, env: env.into_iter().collect() }
+    }
+
+    fn with(mut self, name: &str, value: impl Into<OsString>) -> RealServer {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    fn at_port(self, port: u16) -> RealServer {
+        self.with("PORT", port.to_string())
+    }
+
+    /// The program, ready to be started. It ends when it is dropped.
+    pub fn start(&self) -> Command {
+        let mut command = Command::new(&self.command);
+        command.args(&self.args).env_clear().envs(self.env.iter().cloned()).kill_on_drop(true);
+        command
+    }
+}
+
+/// A real server that listens on a port. Dropping it ends it.
+#[derive(Debug)]
+pub struct Listening {
+    /// The port, on the loopback interface.
+    pub port: u16,
+    _process: Child,
+}
+
+impl Listening {
+    /// Starts a server on a free port and waits until it accepts connections.
+    pub async fn start(server: impl Fn(u16) -> RealServer) -> Listening {
+        for _ in 0..PORTS {
+            let port = free_port().await;
+            let mut command = server(port).start();
+            let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+            let mut process = process.expect("a server that is installed can be started");
+            if accepts(port, &mut process).await {
+                return Listening { port, _process: process };
+            }
+        }
+        panic!("the server ended {PORTS} times before it listened");
+    }
+
+    /// The address of a path on this server.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+/// Waits until somebody accepts; false where the process has ended instead.
+async fn accepts(port: u16, process: &mut Child) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if process.try_wait().is_ok_and(|ended| ended.is_some()) {
+            return false;
+        }
+        if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+            return true;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the server did not listen on port {port} within {PATIENCE:?}");
+}
+
+/// A port that nobody listens on. Real servers take a number and do not say which they got, so this one
+/// may be gone by the time it is used.
+async fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    let address = listener.and_then(|it| it.local_addr());
+    address.expect("the system has a free port").port()
+}
+
+/// The folder that everything was installed into.
+fn servers() -> PathBuf {
+    if let Some(told) = env::var_os(VARIABLE) {
+        return installed(PathBuf::from(told));
+    }
+    // Test programs lie some folders deep in the build folder, and so do the servers.
+    let own = env::current_exe().expect("a running program has a path");
+    let places = own.ancestors().map(|folder| folder.join("tools").join("servers"));
+    let found = places.into_iter().find(|place| place.is_dir());
+    installed(found.unwrap_or_default())
+}
+
+/// The path, where something is there.
+#[track_caller]
+fn installed(path: PathBuf) -> PathBuf {
+    assert!(path.exists(), "the real servers are missing: run `cargo xtask servers`");
+    path
+}
+
+fn node_package<const N: usize>(name: &str, args: [OsString; N]) -> RealServer {
+    let package = servers().join("node_modules").join("@modelcontextprotocol").join(name);
+    let entry = installed(package.join("dist").join("index.js"));
+    RealServer::new(node(), [entry.into()].into_iter().chain(args).collect())
+}
+
+fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
+    RealServer::new(installed(servers().join("venv").join("bin").join(name)), args.into())
+}
+
+fn node() -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places = env::split_paths(&path).map(|folder| folder.join("node"));
+    installed(places.into_iter().find(|place| place.is_file()).unwrap_or_default())
+}
+
+/// A script of our own. The folder is asked for at run time: a build folder shared by several clones would
+/// otherwise remember the clone that compiled this.
+fn script(name: &str) -> PathBuf {
+    let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo and nextest set it for tests");
+    let crates = Path::new(&package).parent().expect("the crate under test lies in `crates`");
+    let script = crates.join("testkit").join("servers").join(name);
+    assert!(script.is_file(), "`{name}` is not beside the crate under test");
+    script
+}

@@ -1,0 +1,238 @@
+//! Installs the servers of other people that tests talk to, at pinned versions, below the build folder.
+//! Which versions is written in `crates/testkit/servers`; how tests start them is `testkit`'s to know.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::tools::{Attempts, ToolError};
+use crate::workshop::Workshop;
+
+/// What tells tests where the servers are.
+pub const VARIABLE: &str = "SWB_REAL_SERVERS";
+
+/// Where the pins lie.
+const PINS: &str = "crates/testkit/servers";
+const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
+const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
+
+/// Fails where node is too old for the servers.
+const NODE_CHECK: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
+/// Fails where Python is too old for the servers, or comes without what makes a venv.
+const PYTHON_CHECK: &str =
+    "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
+
+/// A program that servers run on, and the packages of the system that hold it.
+struct Runtime {
+    needed: &'static str,
+    /// Ends well where the program is there and new enough.
+    check: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+const NODE: Runtime = Runtime {
+    needed: "node 20 or newer",
+    check: &["node", "-e", NODE_CHECK],
+    packages: &["nodejs"],
+};
+const NPM: Runtime = Runtime { needed: "npm", check: &["npm", "--version"], packages: &["npm"] };
+const PYTHON: Runtime = Runtime {
+    needed: "python3 3.10 or newer, with venv",
+    check: &["python3", "-c", PYTHON_CHECK],
+    packages: &["python3", "python3-venv"],
+};
+
+/// Makes sure that every server is there in the pinned version; says where.
+pub fn prepare(workshop: &Workshop) -> Result<PathBuf, ToolError> {
+    let folder = folder(workshop);
+    Pinned { name: "node", files: NODE_PINS }.install(workshop, &folder, packages_of_node)?;
+    Pinned { name: "python", files: PYTHON_PINS }.install(workshop, &folder, packages_of_python)?;
+    Ok(folder)
+}
+
+/// Where the servers are.
+pub fn folder(workshop: &Workshop) -> PathBuf {
+    workshop.target.join("tools").join("servers")
+}
+
+/// Files that say what to install, all of them in [`PINS`].
+struct Pinned {
+    name: &'static str,
+    files: &'static [&'static str],
+}
+
+impl Pinned {
+    /// Installs unless exactly these pins were installed before. The stamp is written last, so that an
+    /// install that was interrupted is begun anew.
+    fn install(
+        &self,
+        workshop: &Workshop,
+        folder: &Path,
+        install: fn(&Workshop, &Path) -> Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
+        let fail = |error: io::Error| ToolError::unreadable("the pinned servers", error);
+        let pins = workshop.root.join(PINS);
+        let mut wanted = String::new();
+        for file in self.files {
+            wanted.push_str(&fs::read_to_string(pins.join(file)).map_err(fail)?);
+        }
+        let stamp = folder.join(format!("{}.installed", self.name));
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(());
+        }
+        fs::create_dir_all(folder).map_err(fail)?;
+        for file in self.files {
+            fs::copy(pins.join(file), folder.join(file)).map_err(fail)?;
+        }
+        install(workshop, folder)?;
+        fs::write(&stamp, wanted).map_err(fail)
+    }
+}
+
+fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
+    NODE.prepare(workshop)?;
+    NPM.prepare(workshop)?;
+    let mut npm = workshop.program("npm");
+    npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder);
+    let mut attempts = Attempts::default();
+    match attempts.run(npm) {
+        true => Ok(()),
+        false => Err(attempts.into_error("the servers that run on node")),
+    }
+}
+
+fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
+    PYTHON.prepare(workshop)?;
+    let venv = folder.join("venv");
+    let mut make_venv = workshop.program("python3");
+    make_venv.args(["-m", "venv", "--clear"]).arg(&venv);
+    let mut pip = workshop.program(venv.join("bin").join("python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
+        .current_dir(folder);
+    let mut attempts = Attempts::default();
+    match attempts.run(make_venv) && attempts.run(pip) {
+        true => Ok(()),
+        false => Err(attempts.into_error("the servers that run on Python")),
+    }
+}
+
+impl Runtime {
+    /// Asks the system's package manager for what is missing.
+    fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
+        if self.is_there(workshop) {
+            return Ok(());
+        }
+        let mut attempts = Attempts::default();
+        let install = || {
+            let mut install = as_root(workshop, "apt-get");
+            install.args(["install", "-y", "--no-install-recommends"]).args(self.packages);
+            install
+        };
+        let installed = attempts.run(install()) || {
+            // A fresh machine knows no packages until it has asked which there are.
+            let mut update = as_root(workshop, "apt-get");
+            update.arg("update");
+            attempts.run(update) && attempts.run(install())
+        };
+        match installed && self.is_there(workshop) {
+            true => Ok(()),
+            false => Err(attempts.into_error(self.needed)),
+        }
+    }
+
+    fn is_there(&self, workshop: &Workshop) -> bool {
+        let Some((program, arguments)) = self.check.split_first() else { return true };
+        let mut command = workshop.program(program);
+        command.args(arguments);
+        is_well(command)
+    }
+}
+
+/// A command with the rights to install, where they can be had without asking a person.
+fn as_root(workshop: &Workshop, program: &str) -> Command {
+    let mut sudo = workshop.program("sudo");
+    sudo.args(["-n", "true"]);
+    let is_root = workshop.program("id").arg("-u").output().is_ok_and(|it| it.stdout == b"0\n");
+    if is_root || !is_well(sudo) {
+        return workshop.program(program);
+    }
+    let mut command = workshop.program("sudo");
+    command.args(["-n", program]);
+    command
+}
+
+/// Whether a command ends well. What it says is thrown away.
+fn is_well(mut command: Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pinned(workshop: &Workshop, text: &str) -> Result<(), ToolError> {
+        fs::create_dir_all(workshop.root.join(PINS)).unwrap();
+        fs::write(workshop.root.join(PINS).join("pins"), text).unwrap();
+        let log = |_: &Workshop, folder: &Path| {
+            let before = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            let pins = fs::read_to_string(folder.join("pins")).unwrap();
+            fs::write(folder.join("log"), before + &pins).unwrap();
+            Ok(())
+        };
+        Pinned { name: "test", files: &["pins"] }.install(workshop, &folder(workshop), log)
+    }
+
+    #[test]
+    fn an_install_is_done_again_only_when_the_pins_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let workshop = Workshop::at(root.path());
+
+        for text in ["one.", "one.", "two.", "two."] {
+            pinned(&workshop, text).unwrap();
+        }
+
+        assert_eq!(fs::read_to_string(folder(&workshop).join("log")).unwrap(), "one.two.");
+    }
+
+    #[test]
+    fn an_install_that_failed_is_tried_again() {
+        let root = tempfile::tempdir().unwrap();
+        let workshop = Workshop::at(root.path());
+        pinned(&workshop, "one.").unwrap();
+        fs::write(root.path().join(PINS).join("pins"), "two.").unwrap();
+        let failing = |_: &Workshop, _: &Path| Err(Attempts::default().into_error("it"));
+        let pins = Pinned { name: "test", files: &["pins"] };
+
+        assert!(pins.install(&workshop, &folder(&workshop), failing).is_err());
+        pinned(&workshop, "two.").unwrap();
+
+        assert_eq!(fs::read_to_string(folder(&workshop).join("log")).unwrap(), "one.two.");
+    }
+
+    #[test]
+    fn what_this_machine_has_is_not_asked_of_the_package_manager() {
+        let workshop = Workshop::at(Path::new("."));
+        for (runtime, too_new) in [
+            (NODE, ["node", "-e", &NODE_CHECK.replace("20", "9999")]),
+            (PYTHON, ["python3", "-c", &PYTHON_CHECK.replace("3, 10", "9999, 0")]),
+        ] {
+            assert!(runtime.is_there(&workshop), "{} is there", runtime.needed);
+            let [program, flag, check] = too_new;
+            let mut command = workshop.program(program);
+            command.args([flag, check]);
+            assert!(!is_well(command), "{program} is not as new as 9999");
+        }
+    }
+
+    #[test]
+    fn pins_that_are_not_there_are_an_error() {
+        let root = tempfile::tempdir().unwrap();
+
+        let error = prepare(&Workshop::at(root.path())).unwrap_err();
+
+        assert_eq!(error.to_string(), "`the pinned servers` could not be prepared");
+    }
+}

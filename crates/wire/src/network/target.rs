@@ -54,6 +54,11 @@ impl Target {
         self
     }
 
+    /// The value of one of the headers that go with every message.
+    pub fn header(&self, name: &str) -> Option<&HeaderValue> {
+        self.headers.get(name)
+    }
+
     /// The server's URL.
     pub fn url(&self) -> &Url {
         &self.url

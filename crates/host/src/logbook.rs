@@ -227,7 +227,7 @@ mod tests {
         let kept = read("a");
         assert!((500..=1020).contains(&kept.len()), "{}", kept.len());
         assert!(kept.ends_with("line 499\n"));
-        assert!(writer.folder.join("b+c.log").exists());
+        assert!(writer.folder.join("b+c.older.log").exists());
     }
 
     #[tokio::test]

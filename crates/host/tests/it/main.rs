@@ -1,3 +1,5 @@
 //! Tests of the library as an embedding program uses it.
 
+mod engine;
 mod load;
+mod support;

@@ -1,0 +1,126 @@
+//! A host in a folder of its own, and servers for it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::address::Around;
+use switchboard::config::cascade::{Effective, Inputs, resolve};
+use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::config::scope::Scope;
+use switchboard::config::source::Source;
+use switchboard::connection::View;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::{Host, Options, Snapshot};
+use switchboard::places::Places;
+use switchboard::wire::network;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+/// How long anything may take before a test gives up.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A host and the folder it lives in.
+pub struct Bench {
+    pub host: Host,
+    pub folder: TempDir,
+    task: JoinHandle<()>,
+}
+
+impl Bench {
+    /// A patient host.
+    pub fn new() -> Bench {
+        Bench::with(|_| {})
+    }
+
+    /// A host with other options.
+    pub fn with(change: impl FnOnce(&mut Options)) -> Bench {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let mut options = options(folder.path());
+        change(&mut options);
+        let (host, task) = Host::start(options).expect("a host can be started");
+        Bench { host, folder, task }
+    }
+
+    /// Makes these the servers, each a name and its entry's JSON.
+    pub async fn apply(&self, servers: &[(&str, String)]) {
+        self.host.apply(&effective(servers)).await;
+    }
+
+    /// Waits until something is true of all servers.
+    pub async fn until(&self, is_so: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        let mut watch = self.host.watch();
+        let waited = tokio::time::timeout(PATIENCE, watch.wait_for(|it| is_so(it))).await;
+        match waited {
+            Ok(Ok(snapshot)) => snapshot.clone(),
+            Ok(Err(_)) => panic!("the host is gone"),
+            Err(_) => panic!("it never came to that: {:#?}", self.host.snapshot().servers),
+        }
+    }
+
+    /// Waits until nothing changes by itself any more.
+    pub async fn settled(&self) -> Arc<Snapshot> {
+        self.until(Snapshot::is_settled).await
+    }
+
+    /// One server's view, once it is settled.
+    pub async fn view(&self, name: &str) -> Arc<View> {
+        let snapshot = self
+            .until(|it| it.servers.get(name).is_some_and(|view| view.status.is_settled()))
+            .await;
+        snapshot.servers[name].clone()
+    }
+
+    /// Ends everything.
+    pub async fn stop(self) {
+        self.host.stop().await;
+        tokio::time::timeout(PATIENCE, self.task).await.expect("it ends").expect("without a panic");
+    }
+}
+
+/// What a host in a folder is made of.
+pub fn options(folder: &Path) -> Options {
+    let folder = folder.canonicalize().expect("it is there");
+    let path = std::env::var("PATH").unwrap_or_default();
+    Options {
+        places: Places {
+            config: folder.join("config"),
+            data: folder.join("data"),
+            state: folder.join("state"),
+            managed: folder.join("managed"),
+        },
+        around: Around {
+            home: folder.clone(),
+            working_folder: folder.clone(),
+            variables: BTreeMap::from([("PATH".to_owned(), path)]),
+        },
+        local_width: 3,
+        remote_width: 20,
+        connect_within: Duration::from_secs(10),
+        persistence: Persistence::Patient,
+        network: network::Settings {
+            user_agent: "switchboard-tests".to_owned(),
+            proxies: network::Proxies::default(),
+            extra_ca: Vec::new(),
+            identity: None,
+            connect_timeout: Duration::from_secs(5),
+        },
+        guard: None,
+    }
+}
+
+/// A configuration with these servers in the person's own settings.
+pub fn effective(servers: &[(&str, String)]) -> Effective {
+    let members: Vec<String> =
+        servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
+    let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
+    let source = Source::file(Scope::User, "settings.json");
+    let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+    resolve(Inputs { layers: vec![layer], ..Inputs::default() })
+}
+
+/// The entry of a server at a URL.
+pub fn remote(kind: &str, url: &str) -> String {
+    format!(r#"{{"type": "{kind}", "url": "{url}"}}"#)
+}

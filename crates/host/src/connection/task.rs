@@ -34,8 +34,10 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const AT_MOST_EVERY: Duration = Duration::from_millis(500);
 /// A list whose time is shorter than this is not fetched anew all the time.
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
-/// How long we wait before we listen again after the stream of changes ended.
+/// How long we wait before we listen again after the stream of changes ended; twice as long each time.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
+const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
 /// How often we look whether the machine slept.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
@@ -79,6 +81,8 @@ struct Held {
     last_fetch: Instant,
     listening: Option<Listening>,
     listen_at: Option<Instant>,
+    /// The wait before we listen again, and since when we listen.
+    listen_pause: (Duration, Instant),
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
@@ -320,6 +324,7 @@ impl Task {
             last_fetch: now,
             listening: None,
             listen_at: None,
+            listen_pause: (LISTEN_AGAIN, now),
             stale_at: None,
             checking: None,
             ready_after: None,
@@ -425,6 +430,7 @@ impl Task {
         let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
         let request = held.line.client.request("subscriptions/listen").params(params);
         held.listening = Some(Box::pin(request.send()));
+        held.listen_pause.1 = Instant::now();
     }
 
     /// A stream that ended is opened again, and what may have been missed is fetched. A server that refuses has none.
@@ -433,7 +439,11 @@ impl Task {
             Err(CallError::Remote(_)) => {}
             Ok(_) | Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
                 if let Some(held) = &mut self.held {
-                    held.listen_at = Some(Instant::now() + LISTEN_AGAIN);
+                    let (pause, since) = held.listen_pause;
+                    let pause =
+                        if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
+                    held.listen_at = Some(Instant::now() + pause);
+                    held.listen_pause.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
                 }
                 self.touch(&List::ALL);
             }

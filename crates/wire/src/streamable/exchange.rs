@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::listen::Resume;
 use super::{Context, Done, Lifetime, Post, Purpose, SESSION, Said};
+use crate::era::code;
 use crate::events::{Event, Events};
 use crate::fault::Fault;
 use crate::link::Arrival;
@@ -165,16 +166,15 @@ impl Question<'_> {
     /// Some servers refuse with a status and say why as the protocol would.
     async fn read_refusal(&self, mut response: Response) -> Result<Answered, Fault> {
         let status = response.status();
-        let is_about_us = matches!(
-            status,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
-        );
+        let is_about_us = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if is_about_us || kind_of(response.headers()) != Kind::Json {
             return Err(refusal(response).await);
         }
         let body = body_of(&mut response, REFUSAL).await.unwrap_or_default();
         if let Ok(Messages::One(message)) = message::parse(&body)
-            && let Message::Answer { outcome: Err(_), .. } = &message
+            && let Message::Answer { outcome: Err(error), .. } = &message
+            // Not there is the method, or else what we talk to.
+            && (status != StatusCode::NOT_FOUND || error.code == code::METHOD_NOT_FOUND)
             && let Ok(answer) = self.take(message)
         {
             return Ok(Answered::With(answer));

@@ -26,6 +26,7 @@ use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence};
 use crate::engine::Settings;
+use crate::memo::Edit;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -617,10 +618,7 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
             _ => Outcome::Nothing,
         },
     };
-    let remembering = settings.clone();
-    let _desk = settings.desks.acquire().await;
-    let _nothing_lost =
-        tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
+    outcome.remember(&settings, key);
     dialled.map_err(|error| explain(&error, &address))
 }
 
@@ -632,16 +630,18 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn remember(&self, settings: &Settings, key: &str) {
+    fn remember(self, settings: &Settings, key: String) {
+        let scribe = &settings.scribe;
         match self {
             Outcome::Era(era) => {
                 // A legacy verdict is renewed only when it has run out: a server may learn.
-                if settings.eras.get(key).as_deref() != Some(era.id()) {
-                    settings.eras.put(key, era.id());
-                }
-                settings.walls.forget(key);
+                let value = era.id().to_owned();
+                scribe.change(&settings.eras, Edit::Learn { key: key.clone(), value });
+                scribe.change(&settings.walls, Edit::Forget { key });
             }
-            Outcome::Wall => settings.walls.put(key, "401"),
+            Outcome::Wall => {
+                scribe.change(&settings.walls, Edit::Put { key, value: "401".to_owned() });
+            }
             Outcome::Nothing => {}
         }
     }

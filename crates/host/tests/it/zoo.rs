@@ -171,9 +171,8 @@ async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_t
 #[tokio::test]
 async fn a_message_without_end_is_refused_and_never_kept() {
     let bench = Bench::once();
-    let script =
-        Script::legacy().quirk(Quirk::HugeLine { bytes: 66 << 20 }).quirks_on("initialize");
-    bench.apply(&[("huge", Scripted::entry(&script))]).await;
+    let flood = "read -r line; head -c 69206016 /dev/zero; cat >/dev/null";
+    bench.apply(&[("huge", json!({"command": "sh", "args": ["-c", flood]}).to_string())]).await;
     let view = bench.view("huge").await;
     assert_eq!(cause(&view).kind, CauseKind::TooLarge(64 << 20), "{view:#?}");
     bench.stop().await;

@@ -83,7 +83,6 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     fn new(options: Options) -> io::Result<Settings> {
-        let state = &options.places.state;
         let responder =
             Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
         Ok(Settings {
@@ -99,8 +98,8 @@ impl Settings {
             },
             responder,
             logbook: Logbook::open(&options.places.logs())?,
-            eras: Memo::new(&state.join("eras.json"), ERA_LASTS),
-            walls: Memo::new(&state.join("mcp-needs-auth-cache.json"), WALL_LASTS),
+            eras: Memo::new(&options.places.eras(), ERA_LASTS),
+            walls: Memo::new(&options.places.walls(), WALL_LASTS),
             around: options.around,
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),

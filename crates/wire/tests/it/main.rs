@@ -1,4 +1,9 @@
-//! Tests of two peers that talk to one another, or to a script.
+//! Tests of two peers that talk to one another, to a script, or to a server on a loopback port.
 
+mod network;
 mod peer;
 mod process;
+mod sse;
+mod stage;
+mod streamable;
+mod websocket;

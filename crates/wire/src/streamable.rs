@@ -132,11 +132,15 @@ enum Said {
     },
 }
 
-/// How an exchange ended.
-struct Done {
-    purpose: Purpose,
-    load: usize,
-    arrival: Option<Arrival>,
+/// What has ended.
+enum Done {
+    Exchange {
+        purpose: Purpose,
+        load: usize,
+        arrival: Option<Arrival>,
+    },
+    /// The server does not want to speak by itself.
+    Standing,
 }
 
 impl HttpLink {
@@ -171,11 +175,11 @@ impl HttpLink {
         match &post.purpose {
             Purpose::Initialize(id) => {
                 let lifetime = Lifetime::OfItsSession;
-                self.live.insert(id.clone(), Live { abort, lifetime, load });
+                self.keep(id.clone(), Live { abort, lifetime, load });
             }
             Purpose::Ask(id, lifetime) => {
                 let lifetime = *lifetime;
-                self.live.insert(id.clone(), Live { abort, lifetime, load });
+                self.keep(id.clone(), Live { abort, lifetime, load });
             }
             Purpose::Initialized => {
                 self.hold = Some(Box::pin(sleep(HOLD)));
@@ -185,6 +189,14 @@ impl HttpLink {
         }
         let run = exchange::run(self.context.clone(), post, self.say.clone());
         self.exchanges.push(Abortable::new(Box::pin(run), registration));
+    }
+
+    /// Ids are the peer's to keep apart. Where it does not, the last question of a name is the one that counts.
+    fn keep(&mut self, id: Id, live: Live) {
+        if let Some(last) = self.live.insert(id, live) {
+            last.abort.abort();
+            self.load -= last.load;
+        }
     }
 
     /// Lets go what was held, up to the next thing that holds the rest.
@@ -227,7 +239,8 @@ impl HttpLink {
         while let Ok(said) = self.said.try_recv() {
             self.hear(said);
         }
-        match &done.purpose {
+        let Done::Exchange { purpose, load, arrival } = done else { return };
+        match &purpose {
             Purpose::Initialize(id) | Purpose::Ask(id, _) => {
                 // One that was called off is counted out already, and nobody waits for it.
                 if self.live.remove(id).is_none() {
@@ -236,15 +249,15 @@ impl HttpLink {
             }
             Purpose::Initialized => {
                 self.telling -= 1;
-                if done.arrival.is_none() {
+                if arrival.is_none() {
                     self.stand();
                 }
                 self.release();
             }
             Purpose::Tell => self.telling -= 1,
         }
-        self.load -= done.load;
-        self.ready.extend(done.arrival);
+        self.load -= load;
+        self.ready.extend(arrival);
     }
 
     /// Opens the stream on which the server speaks by itself.
@@ -255,16 +268,6 @@ impl HttpLink {
         let (abort, registration) = AbortHandle::new_pair();
         self.standing = Some(abort);
         let run = standing::run(self.context.clone(), self.prepared.clone(), self.say.clone());
-        // Counts for nothing, so it pretends to be a question that was called off.
-        let over = Done {
-            purpose: Purpose::Ask(Id::Other(Bytes::new()), Lifetime::OfItsSession),
-            load: 0,
-            arrival: None,
-        };
-        let run = async move {
-            run.await;
-            over
-        };
         self.exchanges.push(Abortable::new(Box::pin(run), registration));
     }
 

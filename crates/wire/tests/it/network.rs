@@ -11,6 +11,7 @@ use switchboard_wire::fault::{Fault, Unreachable};
 use switchboard_wire::link::{Arrival, Link};
 use switchboard_wire::network::{Network, Proxies, Roots, Settings, SetupError, Target};
 use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::websocket::WsLink;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,7 +20,9 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use url::Url;
 
-use crate::stage::{Seen, Stage, as_json, next, raw, reply, request, result, settings};
+use crate::stage::{
+    Seen, Stage, as_json, fault, next, raw, reply, request, result, settings, status, stranger,
+};
 
 async fn echo(seen: Seen) -> axum::response::Response {
     as_json(&result(&seen, json!("here")))
@@ -195,6 +198,32 @@ async fn a_private_authority_is_trusted_where_we_are_told_to() {
     let by_address = format!("https://{}/mcp", stage.address);
     let (reason, detail) = why(asked(&settings, &by_address).await);
     assert_eq!(reason, Unreachable::Tls, "the certificate has another name: {detail}");
+}
+
+#[tokio::test]
+async fn a_websocket_takes_the_same_way() {
+    let authority = Authority::new();
+    let stage = authority.serve(Demand::Nothing).await;
+    let url = Url::parse(&secure_url(&stage).replace("https", "wss")).expect("a URL");
+    let end = async |settings: &Settings| {
+        let network = Network::new(settings).expect("the settings are good");
+        let mut link = WsLink::new(network, Target::new(url.clone()));
+        next(&mut link).await.expect_err("nobody shakes hands")
+    };
+    let untrusted = end(&settings()).await;
+    let trusted = end(&Settings { extra_ca: vec![authority.pem()], ..settings() }).await;
+    assert!(
+        matches!(fault(&untrusted), Fault::Unreachable { why: Unreachable::Tls, .. }),
+        "{untrusted:?}"
+    );
+    assert_eq!(stranger(fault(&trusted)), "application/json");
+    let proxy = Stage::start(|_| async { reply(418, "", "") }).await;
+    let all = Some(format!("http://{}", proxy.address));
+    let proxies = Proxies { all, ..Proxies::default() };
+    let network = Network::new(&Settings { proxies, ..settings() }).expect("good");
+    let url = Url::parse("ws://server.invalid/").expect("a URL");
+    let end = next(&mut WsLink::new(network, Target::new(url))).await.expect_err("refused");
+    assert_eq!(status(fault(&end)).status, 418);
 }
 
 #[tokio::test]

@@ -180,7 +180,32 @@ async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
     for _ in 0..3 {
         assert_eq!(meanwhile(&mut link, stage.next()).await.asks(), "ping");
     }
-    let empty = tokio::time::timeout(Duration::from_millis(200), link.next()).await;
-    assert!(empty.is_err(), "nothing arrives");
-    assert_eq!(link.queued(), 0);
+    while link.queued() > 0 {
+        let short = Duration::from_millis(10);
+        let nothing = tokio::time::timeout(short, link.next()).await;
+        assert!(nothing.is_err(), "nothing arrives: {nothing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_accepts_is_lost_after_a_minute() {
+    let mut stage = Stage::start(|seen| async move {
+        if seen.method == Method::POST {
+            std::future::pending::<()>().await;
+        }
+        let (say, response) = as_open_events();
+        say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+        tokio::spawn(async move { say.closed().await });
+        response
+    })
+    .await;
+    let mut link = SseLink::new(network(), stage.target());
+    link.push(request(5, "ping"));
+    meanwhile(&mut link, async { (stage.next().await, stage.next().await) }).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::resume();
+    let fault = Fault::Silent(Duration::from_secs(60));
+    let lost = Arrival::Lost { id: Some(Id::Number(5)), fault };
+    assert_eq!(next(&mut link).await, Ok(lost));
 }

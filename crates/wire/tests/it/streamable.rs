@@ -169,6 +169,30 @@ async fn nothing_overtakes_the_news_that_we_are_initialized() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_care_that_we_are_initialized_holds_nothing_up_for_long() {
+    let mut stage = Stage::start(|seen| async move {
+        if seen.asks() == "notifications/initialized" {
+            std::future::pending::<()>().await;
+        }
+        begin_session(&seen).unwrap_or_else(|| as_json(&result(&seen, json!({}))))
+    })
+    .await;
+    let mut link = link(&stage);
+    initialize(&mut link, &mut stage).await;
+    link.push(request(2, "tools/list"));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::resume();
+    assert_eq!(heard(&mut link).await["id"], 2);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(55)).await;
+    tokio::time::resume();
+    let fault = Fault::Silent(Duration::from_secs(60));
+    assert_eq!(next(&mut link).await, Ok(Arrival::Lost { id: None, fault }));
+    assert_eq!(link.queued(), 0);
+}
+
+#[tokio::test]
 async fn the_standing_stream_is_opened_again_where_it_was_lost() {
     let opened = Arc::new(AtomicUsize::new(0));
     let mut stage = Stage::start(move |seen| {
@@ -405,6 +429,8 @@ async fn an_error_of_the_protocol_is_the_answer_whatever_the_status() {
         reply(500, "application/json; charset=utf-8", error.to_string())
     };
     assert_eq!(asked(without_id).await, Ok(expected));
+    let no_posts = |_| reply(405, "application/json", "{\"id\":null,\"error\":{\"code\":-32000}}");
+    assert_eq!(status(&asked(no_posts).await.expect_err("a refusal")).status, 405);
     let of_another = |_| reply(400, "application/json", "{\"id\":8,\"error\":{\"code\":1}}");
     assert_eq!(status(&asked(of_another).await.expect_err("a refusal")).status, 400);
     let of_no_protocol = |_| reply(422, "application/json", "{\"detail\":\"?\"}");
@@ -710,6 +736,20 @@ async fn every_request_is_signed_with_what_holds_at_the_time() {
         heard(&mut link).await;
         assert_eq!(stage.next().await.header("authorization"), format!("Bearer {number}"));
     }
+}
+
+#[tokio::test]
+async fn the_user_in_a_url_is_shown_to_the_server_unless_a_header_says_otherwise() {
+    let mut stage = Stage::start(|seen| async move { as_json(&result(&seen, json!({}))) }).await;
+    let url = format!("http://me:p%40ss@{}/mcp", stage.address);
+    let target = Target::new(Url::parse(&url).expect("a URL"));
+    assert_eq!(target.url(), &stage.url("/mcp"));
+    assert!(asked_at(target.clone()).await.is_ok());
+    assert_eq!(stage.next().await.header("authorization"), "Basic bWU6cEBzcw==");
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", "Bearer x".parse().expect("a value"));
+    assert!(asked_at(target.headers(headers)).await.is_ok());
+    assert_eq!(stage.next().await.header("authorization"), "Bearer x");
 }
 
 #[tokio::test]

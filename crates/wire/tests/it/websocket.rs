@@ -219,8 +219,9 @@ async fn a_handshake_that_is_none_is_named() {
     assert_eq!(stranger(fault(&end)), "application/json");
 }
 
-const OFTEN: KeepAlive =
-    KeepAlive { ping_every: Duration::from_millis(20), silent_for: Duration::from_millis(100) };
+fn often(silent_for: Duration) -> KeepAlive {
+    KeepAlive { ping_every: Duration::from_millis(20), silent_for }
+}
 
 #[tokio::test]
 async fn pings_keep_a_connection_on_which_nothing_is_said() {
@@ -237,7 +238,7 @@ async fn pings_keep_a_connection_on_which_nothing_is_said() {
         }
     })
     .await;
-    let mut link = WsLink::new(network(), target).keep_alive(OFTEN);
+    let mut link = WsLink::new(network(), target).keep_alive(often(SOON));
     let ten = async {
         for _ in 0..10 {
             pings.recv().await.expect("it runs");
@@ -253,7 +254,8 @@ async fn a_server_that_answers_no_ping_is_silent() {
         std::future::pending::<()>().await;
     })
     .await;
-    let mut link = WsLink::new(network(), target).keep_alive(OFTEN);
+    let silent_for = Duration::from_millis(100);
+    let mut link = WsLink::new(network(), target).keep_alive(often(silent_for));
     let end = next(&mut link).await;
-    assert_eq!(end, Err(LinkEnd::Fault(Fault::Silent(OFTEN.silent_for))));
+    assert_eq!(end, Err(LinkEnd::Fault(Fault::Silent(silent_for))));
 }

@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::listen::Resume;
-use super::{Context, Done, Lifetime, Post, Purpose, SESSION, Said};
+use super::post::{Lifetime, Post, Purpose};
+use super::{Context, Done, SESSION, Said};
 use crate::events::{Event, Events};
 use crate::fault::Fault;
 use crate::link::Arrival;

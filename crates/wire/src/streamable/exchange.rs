@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::listen::Resume;
-use super::{Context, Done, Lifetime, Post, Purpose, SESSION, Said};
+use super::post::{Lifetime, Post, Purpose};
+use super::{Context, Done, SESSION, Said};
 use crate::events::{Event, Events};
 use crate::fault::Fault;
 use crate::link::Arrival;
@@ -52,7 +53,7 @@ pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Sai
             told.err().map(|fault| Arrival::Lost { id: None, fault })
         }
     };
-    Done { purpose, load, arrival }
+    Done::Exchange { purpose, load, arrival }
 }
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
@@ -109,6 +110,8 @@ impl Question<'_> {
         let mut session = response.headers().get(SESSION).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);
+            // Should the answer's stream be lost, it is asked for within the session.
+            request.headers.insert(SESSION, session.clone());
         }
         self.read(context, &request.headers, response, Lesson::New { session }).await
     }
@@ -165,9 +168,13 @@ impl Question<'_> {
     /// Some servers refuse with a status and say why as the protocol would.
     async fn read_refusal(&self, mut response: Response) -> Result<Answered, Fault> {
         let status = response.status();
+        // These are about who we are and where we are; what the body says is no answer to the question.
         let is_about_us = matches!(
             status,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
+            StatusCode::UNAUTHORIZED
+                | StatusCode::FORBIDDEN
+                | StatusCode::NOT_FOUND
+                | StatusCode::METHOD_NOT_ALLOWED
         );
         if is_about_us || kind_of(response.headers()) != Kind::Json {
             return Err(refusal(response).await);

@@ -241,7 +241,7 @@ impl Conversation {
 
     async fn outcome(self: &Arc<Self>, asked: &Asked, serial: usize) -> Result<Value, Ending> {
         let script = &self.actor.script;
-        if asked.method.ends_with("/list") {
+        if asked.method.ends_with("/list") && script.list_delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(script.list_delay_ms)).await;
         }
         let params = &asked.params;

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Deserialize;
-use switchboard_wire::lines::LARGEST_MESSAGE;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::{Connection, Peer};
-use switchboard_wire::process::{self, Process, Program};
+use switchboard_wire::process::{self, Keeping, Process, Program, Search};
 use tokio::runtime::Builder;
 
 use super::question::{Cost, Question, Transport, share};
@@ -65,7 +64,7 @@ pub fn run(question: &Question, kept: Kept) -> Result<Cost, Failure> {
     runtime.block_on(async {
         let _statistics = task.await;
         if let Some(process) = process {
-            process.stop().await;
+            process.stop(Search::Later).await;
         }
     });
     cost
@@ -77,7 +76,7 @@ fn over_stdio(question: &Question) -> Result<(Connection, Option<Process>), Fail
     let (command, args) = question.target.split_first().ok_or(Failure::Question)?;
     let program =
         Program { command: command.clone(), args: args.to_vec(), env: Vec::new(), cwd: None };
-    let started = process::start(&program, LARGEST_MESSAGE);
+    let started = process::start(&program, &Keeping::default());
     let (link, process) = started.map_err(|error| Failure::client("switchboard", error))?;
     Ok((Peer::start(link), Some(process)))
 }

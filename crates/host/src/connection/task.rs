@@ -89,7 +89,7 @@ enum Happening {
     Dialled(Result<Line, Cause>),
     Rested,
     Ended(LinkEnd),
-    Said(Option<Said>),
+    Said(Said),
     Fetched(Vec<(List, Listed)>),
     ListenEnded(Result<Payload, CallError>),
     ListenAgain,
@@ -190,12 +190,13 @@ impl Task {
         tokio::select! {
             biased;
             command = commands.recv() => Happening::Command(command),
-            said = held.line.events.recv() => Happening::Said(said),
+            // Before what was said: after the end nothing is said any more, again and again.
+            how = client.ended() => Happening::Ended(how),
+            Some(said) = held.line.events.recv() => Happening::Said(said),
             fetched = ready(&mut held.fetching) => {
                 held.fetching = None;
                 Happening::Fetched(fetched)
             }
-            how = client.ended() => Happening::Ended(how),
             how = ready(&mut held.listening) => {
                 held.listening = None;
                 Happening::ListenEnded(how)
@@ -365,11 +366,10 @@ impl Task {
         }));
     }
 
-    fn hear(&mut self, said: Option<Said>) {
+    fn hear(&mut self, said: Said) {
         match said {
-            None => {}
-            Some(Said::Notification { method, .. }) => self.touch(List::changed_by(&method)),
-            Some(Said::Request(request)) => self.be_asked(request),
+            Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
+            Said::Request(request) => self.be_asked(request),
         }
     }
 

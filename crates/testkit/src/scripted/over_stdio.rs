@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::actor::{Actor, CRASHED, Life};
+use super::carried::{Transport, run};
 use super::conversation::Conversation;
 use super::eras::Opened;
 use super::event_stream::{DROP, PAUSE};
-use super::network::{Transport, run};
 use super::outlet::{Frame, Outlet};
 use crate::quirk::Quirk;
 use crate::script::Script;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::acts;
 use super::super::eras::{self, Trouble};
-use super::super::network::Arrived;
+use super::super::carried::Arrived;
 
 /// Checks all of them.
 pub fn check(arrived: &Arrived, method: &str, params: &Value) -> Result<(), Trouble> {

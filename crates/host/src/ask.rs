@@ -102,7 +102,7 @@ impl Host {
         let no_server = || AskError::NoServer(server.to_owned());
         let handle = self.handle(server).ok_or_else(no_server)?;
         let live = handle.live(None).await.map_err(AskError::NotConnected)?;
-        let error = match once(&live, &question).await {
+        let error = match self.once(&live, &question).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
@@ -114,7 +114,7 @@ impl Host {
             Ok(live) => live,
             Err(view) => return Err(AskError::NotConnected(view)),
         };
-        match once(&live, &question).await {
+        match self.once(&live, &question).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 handle.trouble(&live, &error).await;
@@ -134,25 +134,28 @@ impl Host {
         }
         result.map_err(|error| explain(server, error, Repeat::Harmless))
     }
-}
 
-async fn once(live: &Live, question: &Question) -> Result<Payload, CallError> {
-    let mut request =
-        live.client.request(question.method.clone()).within_of_progress(question.patience);
-    if let Some(params) = &question.params {
-        request = request.params(params.clone());
+    async fn once(&self, live: &Live, question: &Question) -> Result<Payload, CallError> {
+        let mut request = live
+            .client
+            .request(question.method.clone())
+            .within_of_progress(question.patience)
+            .answered_by(self.responder());
+        if let Some(params) = &question.params {
+            request = request.params(params.clone());
+        }
+        if let Some(progress) = &question.progress {
+            request = request.progress_to(progress.clone());
+        }
+        if let Some(mirrored) = &question.mirrored {
+            request = request.mirrored(mirrored.clone());
+        }
+        let result = request.send().await;
+        if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
+            live.fine();
+        }
+        result
     }
-    if let Some(progress) = &question.progress {
-        request = request.progress_to(progress.clone());
-    }
-    if let Some(mirrored) = &question.mirrored {
-        request = request.mirrored(mirrored.clone());
-    }
-    let result = request.send().await;
-    if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
-        live.fine();
-    }
-    result
 }
 
 /// A connection to ask again over: the same one where only the question was lost, else a newer one.

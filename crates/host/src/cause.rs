@@ -359,6 +359,7 @@ impl From<&DialError> for Cause {
                 Cause::of(kind).with(Evidence::Detail(error.source.to_string()))
             }
             DialErrorKind::Silent(limit) => Cause::of(CauseKind::Silent(*limit)),
+            DialErrorKind::NoNetwork => Cause::of(CauseKind::Unusable),
             DialErrorKind::Handshake(HandshakeError { kind, .. }) => match kind {
                 HandshakeErrorKind::Call(error) => Cause::from(error),
                 HandshakeErrorKind::NoCommonVersion { theirs } => {

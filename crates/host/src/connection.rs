@@ -158,14 +158,31 @@ enum Command {
     Stop { search: Search, done: oneshot::Sender<()> },
 }
 
-/// Begins to keep a connection. Views also go to `reports`.
+/// A connection on its way out.
+#[derive(Debug, Clone)]
+pub(crate) struct Leaving(watch::Receiver<Arc<View>>);
+
+impl Leaving {
+    /// Is everything of it gone?
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+
+    /// Waits until everything of it is gone.
+    async fn over(mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+/// Begins to keep a connection, once its predecessor is gone. Views also go to `reports`.
 pub(crate) fn keep(
     wanted: Wanted,
     settings: Arc<Settings>,
     reports: mpsc::Sender<Arc<View>>,
+    predecessor: Option<Leaving>,
 ) -> (Handle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::Task::new(wanted, settings, reports);
+    let task = task::Task::new(wanted, settings, reports, predecessor);
     let view = task.subscribe();
     let joined = tokio::spawn(task.run(from_callers));
     (Handle { commands, view }, joined)
@@ -175,6 +192,11 @@ impl Handle {
     /// What is known now.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.borrow().clone()
+    }
+
+    /// For whoever waits until it is gone.
+    pub(crate) fn leaving(&self) -> Leaving {
+        Leaving(self.view.clone())
     }
 
     /// Has it made anew. Comes back when that has begun.

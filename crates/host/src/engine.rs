@@ -1,18 +1,18 @@
 //! The host at work: keeps a connection to every server that a configuration wants, and hands out snapshots.
 //! One task owns which servers there are; each connection has a task of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use switchboard_config::cascade::Effective;
-use switchboard_config::entry::Fingerprint;
+use switchboard_config::entry::{Fingerprint, TransportKind};
 use switchboard_wire::client::Respond;
 use switchboard_wire::introduction::{Ability, Offer};
 use switchboard_wire::network::{self, Network};
-use switchboard_wire::process::{self, Guard, GuardProgram, Search};
+use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -20,7 +20,7 @@ use crate::address::Around;
 use crate::answers::Answers;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
-use crate::connection::{self, Handle, View, Wanted};
+use crate::connection::{self, Handle, Leaving, View, Wanted};
 use crate::logbook::Logbook;
 use crate::memo::Memo;
 use crate::places::Places;
@@ -37,6 +37,8 @@ const ERA_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 const WALL_LASTS: Duration = Duration::from_secs(15 * 60);
 /// How many requests and reports may wait for the engine.
 const WAITING: usize = 256;
+/// How many threads read memories and fetch secrets at once.
+const DESKS: usize = 24;
 
 /// What a caller decides.
 #[derive(Debug, Clone)]
@@ -71,6 +73,9 @@ pub struct Settings {
     pub(crate) logbook: Logbook,
     pub(crate) eras: Memo,
     pub(crate) walls: Memo,
+    pub(crate) flock: Flock,
+    /// A place for work that blocks a thread.
+    pub(crate) desks: Semaphore,
     network: (network::Settings, OnceLock<Result<Network, String>>),
     guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
 }
@@ -100,6 +105,8 @@ impl Settings {
             logbook: Logbook::open(&options.places.logs())?,
             eras: Memo::new(&options.places.eras(), ERA_LASTS),
             walls: Memo::new(&options.places.walls(), WALL_LASTS),
+            flock: Flock::new(),
+            desks: Semaphore::new(DESKS),
             around: options.around,
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
@@ -170,9 +177,8 @@ impl Host {
             reports,
             published,
             kept: BTreeMap::new(),
-            replacing: BTreeMap::new(),
             ending: JoinSet::new(),
-            leaving: BTreeSet::new(),
+            leaving: BTreeMap::new(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
         Ok((Host { commands, snapshots, settings }, task))
@@ -213,6 +219,10 @@ impl Host {
         &self.settings.logbook
     }
 
+    pub(crate) fn responder(&self) -> Arc<dyn Respond> {
+        self.settings.responder.clone()
+    }
+
     pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
         self.snapshots.borrow().handles.get(name).cloned()
     }
@@ -245,11 +255,9 @@ struct Engine {
     reports: mpsc::Sender<Arc<View>>,
     published: watch::Sender<Arc<Snapshot>>,
     kept: BTreeMap<String, Kept>,
-    /// Servers that start when their predecessors are gone: two at once might fight over a file or a port.
-    replacing: BTreeMap<String, Wanted>,
-    ending: JoinSet<String>,
-    /// The names of those that are ending.
-    leaving: BTreeSet<String>,
+    ending: JoinSet<()>,
+    /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
+    leaving: BTreeMap<String, Leaving>,
 }
 
 struct Kept {
@@ -286,15 +294,7 @@ impl Engine {
                     }
                     self.publish(Handles::Same);
                 }
-                Some(ended) = self.ending.join_next() => {
-                    if let Ok(name) = ended {
-                        self.leaving.remove(&name);
-                        if let Some(wanted) = self.replacing.remove(&name) {
-                            self.keep(wanted);
-                            self.publish(Handles::Changed);
-                        }
-                    }
-                }
+                Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
             }
         }
     }
@@ -321,13 +321,8 @@ impl Engine {
                 self.end(&name);
             }
         }
-        self.replacing.retain(|name, _| wanted.contains_key(name));
-        for (name, new) in wanted {
-            if self.leaving.contains(&name) {
-                self.replacing.insert(name, new);
-            } else {
-                self.keep(new);
-            }
+        for new in wanted.into_values() {
+            self.keep(new);
         }
         self.publish(Handles::Changed);
     }
@@ -335,19 +330,19 @@ impl Engine {
     fn keep(&mut self, wanted: Wanted) {
         let name = wanted.name().to_owned();
         let fingerprint = wanted.fingerprint.clone();
-        let (handle, task) = connection::keep(wanted, self.settings.clone(), self.reports.clone());
+        let predecessor = self.leaving.get(&name).cloned();
+        let (settings, reports) = (self.settings.clone(), self.reports.clone());
+        let (handle, task) = connection::keep(wanted, settings, reports, predecessor);
         let view = handle.view();
         self.kept.insert(name, Kept { fingerprint, handle, task, view });
     }
 
     fn end(&mut self, name: &str) {
         let Some(kept) = self.kept.remove(name) else { return };
-        let name = name.to_owned();
-        self.leaving.insert(name.clone());
+        self.leaving.insert(name.to_owned(), kept.handle.leaving());
         self.ending.spawn(async move {
             kept.handle.stop(Search::Now).await;
             let _panicked = kept.task.await;
-            name
         });
     }
 
@@ -369,15 +364,13 @@ impl Engine {
     /// Ends all at once; then looks once for whoever left their groups.
     async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
         let mut had_programs = false;
-        for (name, kept) in std::mem::take(&mut self.kept) {
-            had_programs |= kept.view.process.is_some();
+        for kept in std::mem::take(&mut self.kept).into_values() {
+            had_programs |= kept.view.transport == TransportKind::Stdio;
             self.ending.spawn(async move {
                 kept.handle.stop(Search::Later).await;
                 let _panicked = kept.task.await;
-                name
             });
         }
-        self.replacing.clear();
         loop {
             tokio::select! {
                 ended = self.ending.join_next() => if ended.is_none() { break },
@@ -386,7 +379,8 @@ impl Engine {
             }
         }
         if had_programs {
-            let _found = tokio::task::spawn_blocking(process::search_all).await;
+            let flock = self.settings.flock;
+            let _found = tokio::task::spawn_blocking(move || flock.search()).await;
         }
         self.publish(Handles::Changed);
         self.settings.logbook.settle().await;

@@ -53,27 +53,43 @@ impl Follower {
                 break;
             }
         }
-        let surroundings = self.surroundings.clone();
-        let loading = tokio::task::spawn_blocking(move || load::load(&surroundings));
-        let configuration = loading.await.ok()?;
-        self.follow(&configuration);
-        Some(configuration)
+        loop {
+            let surroundings = self.surroundings.clone();
+            let loading = tokio::task::spawn_blocking(move || load::load(&surroundings));
+            let configuration = loading.await.ok()?;
+            // What came into a folder before it was watched would be missed.
+            if self.follow(&configuration) == Watched::Same {
+                return Some(configuration);
+            }
+        }
     }
 
     /// Folders are watched, not files: files are replaced, and come later.
-    fn follow(&mut self, configuration: &Configuration) {
+    fn follow(&mut self, configuration: &Configuration) -> Watched {
         let sources = configuration.looked_at.iter().filter_map(|it| it.source.path());
         let mut folders: BTreeSet<PathBuf> =
             sources.filter_map(|path| nearest_folder(path.parent()?)).collect();
         folders.extend(nearest_folder(&self.surroundings.places.plugins()));
         folders.extend(nearest_folder(&self.surroundings.places.state));
-        for folder in folders.difference(&self.watched.clone()) {
-            // A folder that may not be watched is one whose changes come with the next start.
-            if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
-                self.watched.insert(folder.clone());
-            }
+        for folder in self.watched.difference(&folders) {
+            let _gone_already = self.watcher.unwatch(folder);
         }
+        for folder in &folders {
+            // Also those that are watched: a folder may have been made anew. One that may not be watched is one
+            // whose changes come with the next start.
+            let _not_allowed = self.watcher.watch(folder, RecursiveMode::NonRecursive);
+        }
+        let is_new = !folders.is_subset(&self.watched);
+        self.watched = folders;
+        if is_new { Watched::More } else { Watched::Same }
     }
+}
+
+/// Are there folders that were not watched before?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    Same,
+    More,
 }
 
 /// Reading changes nothing, and what we write ourselves while we work is no configuration.
@@ -82,7 +98,8 @@ fn matters(event: &notify::Event) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         OUR_OWN.contains(&&*name) || name.starts_with(".swb-draft-")
     };
-    !event.kind.is_access() && !event.paths.iter().all(is_ours)
+    // Where too much happened at once, nobody knows what it was.
+    event.need_rescan() || (!event.kind.is_access() && !event.paths.iter().all(is_ours))
 }
 
 /// The folder itself, or the nearest above it that is there.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::client::Client;
 use crate::fault::Fault;
@@ -67,8 +67,8 @@ pub struct Terms {
     pub within: Duration,
     /// How programs are kept.
     pub keeping: Keeping,
-    /// How remote servers are reached.
-    pub network: Network,
+    /// How remote servers are reached; programs need none.
+    pub network: Option<Network>,
 }
 
 /// A conversation that has begun, and what carries it. Dropping it ends both at once, programs by force.
@@ -76,12 +76,13 @@ pub struct Terms {
 pub struct Line {
     /// For asking.
     pub client: Client,
-    /// What the server asks and says.
-    pub events: mpsc::Receiver<Event>,
     /// What we had to do to get here.
     pub detour: Option<Detour>,
+    events: mpsc::Receiver<Event>,
     task: JoinHandle<Statistics>,
     process: Option<Process>,
+    /// When the conversation ends whose program has ended already.
+    over_at: Option<Instant>,
 }
 
 /// Something that did not work before something else did.
@@ -115,6 +116,9 @@ pub enum DialErrorKind {
     /// The first question failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
+    /// The server is remote, and there is no way out.
+    #[error("there is no network to reach a remote server over")]
+    NoNetwork,
     /// The server was silent.
     #[error("the server did not answer within {} s", .0.as_secs_f32())]
     Silent(Duration),
@@ -181,11 +185,25 @@ async fn attempt(
     hint: Hint,
     deadline: Instant,
 ) -> Result<Line, DialError> {
-    let (connection, process) = connect(address, terms).map_err(DialErrorKind::from)?;
+    let (connection, mut process) = connect(address, terms)?;
     let Connection { peer, events, task } = connection;
-    let opened = timeout_at(deadline, handshake::open(&peer, &terms.offer, hint)).await;
+    let mut over_at = None;
+    let opened = {
+        let opening = timeout_at(deadline, handshake::open(&peer, &terms.offer, hint));
+        tokio::pin!(opening);
+        tokio::select! {
+            biased;
+            opened = &mut opening => opened,
+            () = death(&mut process, &mut over_at) => {
+                peer.hang_up();
+                opening.await
+            }
+        }
+    };
     let kind = match opened {
-        Ok(Ok(client)) => return Ok(Line { client, events, detour: None, task, process }),
+        Ok(Ok(client)) => {
+            return Ok(Line { client, detour: None, events, task, process, over_at });
+        }
         Ok(Err(error)) => DialErrorKind::Handshake(error),
         Err(_) => DialErrorKind::Silent(terms.within),
     };
@@ -195,16 +213,19 @@ async fn attempt(
 }
 
 /// Makes the link. Nothing above knows which one it has.
-fn connect(address: &Address, terms: &Terms) -> Result<(Connection, Option<Process>), StartError> {
-    let network = || terms.network.clone();
+fn connect(
+    address: &Address,
+    terms: &Terms,
+) -> Result<(Connection, Option<Process>), DialErrorKind> {
+    let network = || terms.network.clone().ok_or(DialErrorKind::NoNetwork);
     let connection = match address {
         Address::Program(program) => {
             let (link, process) = process::start(program, &terms.keeping)?;
             return Ok((Peer::start(link), Some(process)));
         }
-        Address::Http(target) => Peer::start(HttpLink::new(network(), target.clone())),
-        Address::Sse(target) => Peer::start(SseLink::new(network(), target.clone())),
-        Address::WebSocket(target) => Peer::start(WsLink::new(network(), target.clone())),
+        Address::Http(target) => Peer::start(HttpLink::new(network()?, target.clone())),
+        Address::Sse(target) => Peer::start(SseLink::new(network()?, target.clone())),
+        Address::WebSocket(target) => Peer::start(WsLink::new(network()?, target.clone())),
         Address::Linked(link) => Peer::start(link()),
     };
     Ok((connection, None))
@@ -222,6 +243,17 @@ async fn finish(mut task: JoinHandle<Statistics>, patience: Duration) -> Statist
     }
 }
 
+/// Waits until a program has ended and what it said last has had time to arrive. Others may hold its standard
+/// output open, so that the link alone would never tell.
+async fn death(process: &mut Option<Process>, over_at: &mut Option<Instant>) {
+    let Some(process) = process else { return std::future::pending().await };
+    if over_at.is_none() && process.ended().await.is_err() {
+        return std::future::pending().await;
+    }
+    let when = *over_at.get_or_insert_with(|| Instant::now() + LAST_BREATH);
+    sleep_until(when).await;
+}
+
 /// What the program left behind: its last words and its exit code. Then it is over for good.
 async fn post_mortem(kind: DialErrorKind, process: Option<Process>) -> DialError {
     let Some(mut process) = process else { return kind.into() };
@@ -235,6 +267,19 @@ async fn post_mortem(kind: DialErrorKind, process: Option<Process>) -> DialError
 }
 
 impl Line {
+    /// What the server asks or says next. Ends the conversation where the program has ended; waits for ever once
+    /// there is nothing more to come. Nothing is lost when it is dropped unfinished.
+    pub async fn hear(&mut self) -> Event {
+        tokio::select! {
+            biased;
+            Some(event) = self.events.recv() => event,
+            () = death(&mut self.process, &mut self.over_at) => {
+                self.client.hang_up();
+                std::future::pending().await
+            }
+        }
+    }
+
     /// The program's process number, where the server is one and runs.
     pub fn process_number(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::number)

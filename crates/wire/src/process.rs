@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -39,8 +40,9 @@ const AFTER_KILL: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is remembered.
 const REMEMBERED: usize = 64 * 1024;
 
-/// Programs that this process has started so far; each has a number in its mark.
+/// Programs and flocks that this process has started so far; each has a number in its mark.
 static STARTED: AtomicU64 = AtomicU64::new(0);
+static FLOCKS: AtomicU64 = AtomicU64::new(0);
 
 /// How programs are kept.
 #[derive(Debug, Clone)]
@@ -49,13 +51,15 @@ pub struct Keeping {
     pub largest_message: usize,
     /// Who kills it when we can not.
     pub guard: Option<Guard>,
+    /// Whom it belongs to.
+    pub flock: Flock,
     /// Who else hears what it says on standard error. What finds no room there is passed over.
     pub said: Option<mpsc::Sender<Bytes>>,
 }
 
 impl Default for Keeping {
     fn default() -> Keeping {
-        Keeping { largest_message: LARGEST_MESSAGE, guard: None, said: None }
+        Keeping { largest_message: LARGEST_MESSAGE, guard: None, flock: Flock::new(), said: None }
     }
 }
 
@@ -97,7 +101,6 @@ pub type ProcessLink = LineLink<ChildStdout, ChildStdin>;
 pub struct Process {
     child: Child,
     group: Group,
-    mark: String,
     said: mpsc::Sender<oneshot::Sender<Vec<u8>>>,
     listener: JoinHandle<()>,
 }
@@ -116,14 +119,31 @@ pub struct Ended {
 pub enum Search {
     /// As soon as the program is gone.
     Now,
-    /// Not here: many programs end at once, and [`search_all`] follows.
+    /// Not here: many programs end at once, and [`Flock::search`] follows.
     Later,
 }
 
-/// Kills everybody whom any program of this process started, in whatever group. Only for the end, when nothing
-/// of ours shall run any more. Blocks while it looks through the process table.
-pub fn search_all() -> usize {
-    kin::kill_marked(&kin::Owner::this().to_string())
+/// Programs that belong together and end together. Clones are the same flock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flock(u64);
+
+impl Flock {
+    /// A flock of its own.
+    pub fn new() -> Flock {
+        Flock(FLOCKS.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Kills everybody whom any program of this flock started, in whatever group. Only for the end, when nothing
+    /// of it shall run any more. Blocks while it looks through the process table.
+    pub fn search(self) -> usize {
+        kin::kill_marked(&kin::Owner::this().flock(self.0))
+    }
+}
+
+impl Default for Flock {
+    fn default() -> Flock {
+        Flock::new()
+    }
 }
 
 /// Lets this process hold as many programs as it may: each takes a handful of open files.
@@ -153,7 +173,7 @@ pub enum Push {
 /// Starts a program in a process group of its own. Must be called inside a runtime.
 pub fn start(program: &Program, keeping: &Keeping) -> Result<(ProcessLink, Process), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
-    let mark = kin::Owner::this().mark(STARTED.fetch_add(1, Ordering::Relaxed));
+    let mark = kin::Owner::this().mark(keeping.flock.0, STARTED.fetch_add(1, Ordering::Relaxed));
     let mut command = Command::new(&program.command);
     command
         .args(&program.args)
@@ -168,7 +188,7 @@ pub fn start(program: &Program, keeping: &Keeping) -> Result<(ProcessLink, Proce
         command.current_dir(cwd);
     }
     let mut child = command.spawn().map_err(fail)?;
-    let group = Group::of(&child, keeping.guard.clone())
+    let group = Group::of(&child, mark, keeping.guard.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
@@ -177,7 +197,7 @@ pub fn start(program: &Program, keeping: &Keeping) -> Result<(ProcessLink, Proce
     let (said, questions) = mpsc::channel(8);
     let listener = tokio::spawn(listen(stderr, questions, keeping.said.clone()));
     let link = LineLink::new(stdout, stdin, keeping.largest_message);
-    Ok((link, Process { child, group, mark, said, listener }))
+    Ok((link, Process { child, group, said, listener }))
 }
 
 impl Process {
@@ -189,10 +209,12 @@ impl Process {
     /// The end of what the program said on standard error.
     pub async fn said(&self) -> Vec<u8> {
         let (answer, answered) = oneshot::channel();
-        if self.said.send(answer).await.is_err() {
-            return Vec::new();
-        }
-        answered.await.unwrap_or_default()
+        // A program that never stops talking keeps the listener busy.
+        let asked = async {
+            self.said.send(answer).await.ok()?;
+            answered.await.ok()
+        };
+        timeout(AFTER_TERMINATE, asked).await.ok().flatten().unwrap_or_default()
     }
 
     /// Waits until the program has ended by itself.
@@ -227,8 +249,9 @@ impl Process {
     /// off the runtime's threads, for that takes a look at every process there is.
     async fn over(mut self, status: Option<ExitStatus>, after: Push, search: Search) -> Ended {
         self.group.finish();
-        let Process { said, listener, mark, .. } = self;
-        if search == Search::Now {
+        let mark = self.group.mark.take();
+        let Process { said, listener, .. } = self;
+        if let (Search::Now, Some(mark)) = (search, mark) {
             let _found = tokio::task::spawn_blocking(move || kin::kill_marked(&mark)).await;
         }
         drop(said);
@@ -237,21 +260,23 @@ impl Process {
     }
 }
 
-/// A process group. Dropping it kills whoever is left in it.
+/// A process group. Dropping it kills whoever is left in it, and whoever left it.
 #[derive(Debug)]
 struct Group {
     leader: Option<Pid>,
+    /// What tells those who left it; taken by whoever looks for them.
+    mark: Option<String>,
     guard: Option<Guard>,
 }
 
 impl Group {
-    fn of(child: &Child, guard: Option<Guard>) -> Option<Group> {
+    fn of(child: &Child, mark: String, guard: Option<Guard>) -> Option<Group> {
         let number = child.id().and_then(|id| i32::try_from(id).ok())?;
         let leader = Pid::from_raw(number)?;
         if let Some(guard) = &guard {
             guard.watch(leader);
         }
-        Some(Group { leader: Some(leader), guard })
+        Some(Group { leader: Some(leader), mark: Some(mark), guard })
     }
 
     fn send(&self, signal: Signal) {
@@ -272,6 +297,10 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.finish();
+        if let (Some(mark), Ok(runtime)) = (self.mark.take(), Handle::try_current()) {
+            // Nobody can wait for it here.
+            drop(runtime.spawn_blocking(move || kin::kill_marked(&mark)));
+        }
     }
 }
 

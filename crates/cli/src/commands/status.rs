@@ -102,8 +102,7 @@ fn require_configured(
             | State::LeftOut(_) => Exit::NotReady,
         };
         let state = describe::state_text(&server.state);
-        let failure =
-            Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
+        let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
         return Err(match describe::state_reason(session, server) {
             Some(reason) => failure.hint(&reason),
             None => failure,

@@ -135,8 +135,13 @@ impl State {
                 | State::Over => (self, Act::Nothing),
             },
             Event::Lost { cause, lived } => match self {
+                // What stood once may stand again, even where a first attempt would be the last.
                 State::Open { attempt } => {
-                    after(if lived >= STEADY { 0 } else { attempt }, cause, persistence)
+                    let attempts = if lived >= STEADY { 0 } else { attempt };
+                    match cause.outlook() {
+                        Outlook::Login => (State::Walled { cause }, Act::Nothing),
+                        Outlook::Passing | Outlook::Lasting => again(attempts, cause, persistence),
+                    }
                 }
                 State::Idle
                 | State::Opening { .. }
@@ -198,13 +203,18 @@ fn opening(attempt: u32) -> (State, Act) {
 
 /// After a failure: so many attempts were made.
 fn after(attempts: u32, cause: Arc<Cause>, persistence: Persistence) -> (State, Act) {
-    let goes_on = persistence == Persistence::Patient && attempts < MOST_ATTEMPTS;
     match cause.outlook() {
         Outlook::Login => (State::Walled { cause }, Act::Nothing),
-        Outlook::Passing if goes_on => {
-            (State::Resting { attempts, cause }, Act::Rest(rest(attempts)))
-        }
-        Outlook::Passing | Outlook::Lasting => (State::Failed { cause }, Act::Nothing),
+        Outlook::Passing => again(attempts, cause, persistence),
+        Outlook::Lasting => (State::Failed { cause }, Act::Nothing),
+    }
+}
+
+/// Tries once more after a pause, within bounds.
+fn again(attempts: u32, cause: Arc<Cause>, persistence: Persistence) -> (State, Act) {
+    match persistence == Persistence::Patient && attempts < MOST_ATTEMPTS {
+        true => (State::Resting { attempts, cause }, Act::Rest(rest(attempts))),
+        false => (State::Failed { cause }, Act::Nothing),
     }
 }
 

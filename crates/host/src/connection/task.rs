@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::state::{Act, Event, MOST_ATTEMPTS, State};
-use super::{Command, Live, STRIKES, Status, View, Wanted};
+use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence};
@@ -54,6 +54,7 @@ pub(super) struct Task {
     wanted: Wanted,
     settings: Arc<Settings>,
     reports: mpsc::Sender<Arc<View>>,
+    predecessor: Option<Leaving>,
     published: watch::Sender<Arc<View>>,
     state: State,
     /// Does the next attempt ignore what is remembered of a wall?
@@ -103,6 +104,7 @@ impl Task {
         wanted: Wanted,
         settings: Arc<Settings>,
         reports: mpsc::Sender<Arc<View>>,
+        predecessor: Option<Leaving>,
     ) -> Task {
         let first = View {
             name: wanted.name().to_owned(),
@@ -120,6 +122,7 @@ impl Task {
             wanted,
             settings,
             reports,
+            predecessor,
             published: watch::Sender::new(Arc::new(first)),
             state: State::Idle,
             is_asked_for: false,
@@ -190,9 +193,9 @@ impl Task {
         tokio::select! {
             biased;
             command = commands.recv() => Happening::Command(command),
-            // Before what was said: after the end nothing is said any more, again and again.
+            said = held.line.hear() => Happening::Said(said),
+            // Before the lists, which a connection that ended makes look empty.
             how = client.ended() => Happening::Ended(how),
-            Some(said) = held.line.events.recv() => Happening::Said(said),
             fetched = ready(&mut held.fetching) => {
                 held.fetching = None;
                 Happening::Fetched(fetched)
@@ -239,8 +242,12 @@ impl Task {
         self.rest = None;
         self.began = Instant::now();
         let is_asked_for = std::mem::take(&mut self.is_asked_for);
-        self.dialling =
-            Some(Box::pin(open(self.wanted.clone(), self.settings.clone(), is_asked_for)));
+        let (wanted, settings) = (self.wanted.clone(), self.settings.clone());
+        let predecessor = self.predecessor.clone();
+        self.dialling = Some(Box::pin(async move {
+            gone(predecessor).await;
+            open(wanted, settings, is_asked_for).await
+        }));
     }
 
     async fn hang_up(&mut self, search: Search) {
@@ -278,7 +285,8 @@ impl Task {
         if trouble::is_gone(error) {
             self.settings.logbook.note(self.wanted.name(), "the server forgot the session");
             self.happen(Event::Reconnect, Search::Now).await;
-        } else if trouble::is_unauthorized(error) {
+        } else if trouble::is_unauthorized(error) || matches!(error, CallError::Ended { .. }) {
+            // Whoever asks next need not wait until we notice by ourselves.
             self.lost(Cause::from(error)).await;
         } else if trouble::is_terminal(error)
             && held.strikes.fetch_add(1, Ordering::Relaxed) + 1 >= STRIKES
@@ -483,6 +491,7 @@ impl Task {
 
     async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
         self.happen(Event::Stop, search).await;
+        gone(self.predecessor.take()).await;
         self.publish().await;
         if let Some(done) = done {
             let _nobody_waits = done.send(());
@@ -538,6 +547,12 @@ async fn ready<T>(waiting: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>)
     }
 }
 
+async fn gone(predecessor: Option<Leaving>) {
+    if let Some(predecessor) = predecessor {
+        predecessor.over().await;
+    }
+}
+
 async fn at(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
@@ -560,17 +575,26 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     let _turn = window.acquire().await;
     let key = format!("{}/{}", wanted.name(), wanted.fingerprint);
     let prepared = {
+        let _desk = settings.desks.acquire().await;
         let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
         tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
     };
     let (address, hint) = prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-    let network = settings.network()?;
+    let network = match &address {
+        Address::Program(_) | Address::Linked(_) => None,
+        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => Some(settings.network()?),
+    };
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
         hint,
         within: wanted.spec.common.timeout.unwrap_or(settings.connect_within),
-        keeping: Keeping { guard: settings.guard(), said: Some(said), ..Keeping::default() },
+        keeping: Keeping {
+            guard: settings.guard(),
+            flock: settings.flock,
+            said: Some(said),
+            ..Keeping::default()
+        },
         network,
     };
     let dialled = dial::dial(&address, &terms).await;
@@ -584,6 +608,7 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
         },
     };
     let remembering = settings.clone();
+    let _desk = settings.desks.acquire().await;
     let _nothing_lost =
         tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
     dialled.map_err(|error| explain(&error, &address))

@@ -1,5 +1,12 @@
 //! Tests of the library as an embedding program uses it.
 
+mod calls;
+mod changes;
 mod engine;
+mod following;
 mod load;
+mod remembering;
+mod starting;
 mod support;
+mod web_zoo;
+mod zoo;

@@ -5,15 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value as Json, json};
 use switchboard::address::Around;
+use switchboard::ask::{AskError, Question, Repeat};
+use switchboard::catalogue::List;
+use switchboard::cause::Cause;
 use switchboard::config::cascade::{Effective, Inputs, resolve};
 use switchboard::config::layer::{Layer, Naming, Shape};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::connection::View;
 use switchboard::connection::state::Persistence;
+use switchboard::connection::{Status, View};
 use switchboard::engine::{Host, Options, Snapshot};
 use switchboard::places::Places;
+use switchboard::wire::message::Payload;
 use switchboard::wire::network;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -21,10 +26,13 @@ use tokio::task::JoinHandle;
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a call may take.
+pub const SOON: Duration = Duration::from_secs(10);
+
 /// A host and the folder it lives in.
 pub struct Bench {
     pub host: Host,
-    pub folder: TempDir,
+    pub folder: Arc<TempDir>,
     task: JoinHandle<()>,
 }
 
@@ -36,7 +44,16 @@ impl Bench {
 
     /// A host with other options.
     pub fn with(change: impl FnOnce(&mut Options)) -> Bench {
-        let folder = tempfile::tempdir().expect("a temp folder");
+        Bench::within(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
+    }
+
+    /// A host that tries everything once.
+    pub fn once() -> Bench {
+        Bench::with(|options| options.persistence = Persistence::Once)
+    }
+
+    /// A host in a folder where another one may have been.
+    pub fn within(folder: Arc<TempDir>, change: impl FnOnce(&mut Options)) -> Bench {
         let mut options = options(folder.path());
         change(&mut options);
         let (host, task) = Host::start(options).expect("a host can be started");
@@ -70,6 +87,22 @@ impl Bench {
             .until(|it| it.servers.get(name).is_some_and(|view| view.status.is_settled()))
             .await;
         snapshot.servers[name].clone()
+    }
+
+    /// One server's view, once that is so.
+    pub async fn view_when(&self, name: &str, is_so: impl Fn(&View) -> bool) -> Arc<View> {
+        let snapshot = self.until(|it| it.servers.get(name).is_some_and(|it| is_so(it))).await;
+        snapshot.servers[name].clone()
+    }
+
+    /// Calls a tool that may do something each time.
+    pub async fn call(&self, name: &str, tool: &str, arguments: Json) -> Result<Json, AskError> {
+        self.host.ask(name, question(tool, arguments, Repeat::Harmful)).await.map(structured)
+    }
+
+    /// Calls a tool that may be called twice.
+    pub async fn look(&self, name: &str, tool: &str, arguments: Json) -> Result<Json, AskError> {
+        self.host.ask(name, question(tool, arguments, Repeat::Harmless)).await.map(structured)
     }
 
     /// Ends everything.
@@ -118,6 +151,45 @@ pub fn effective(servers: &[(&str, String)]) -> Effective {
     let source = Source::file(Scope::User, "settings.json");
     let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
     resolve(Inputs { layers: vec![layer], ..Inputs::default() })
+}
+
+/// A call of a tool.
+pub fn question(tool: &str, arguments: Json, repeat: Repeat) -> Question {
+    let params = json!({"name": tool, "arguments": arguments}).to_string();
+    Question {
+        params: Some(Payload::from_json(params.into())),
+        repeat,
+        ..Question::harmless("tools/call", SOON)
+    }
+}
+
+/// What a tool returned for machines.
+pub fn structured(answer: Payload) -> Json {
+    let answer: Json = answer.decode().expect("an answer is JSON");
+    answer["structuredContent"].clone()
+}
+
+/// The names of a server's tools.
+pub fn tools(view: &View) -> Vec<&str> {
+    view.catalogue.items(List::Tools).iter().map(|it| it.name.as_str()).collect()
+}
+
+/// Does it stand?
+pub fn is_connected(view: &View) -> bool {
+    view.status == Status::Connected
+}
+
+/// Why a server is not connected.
+#[track_caller]
+pub fn cause(view: &View) -> &Cause {
+    view.status.cause().unwrap_or_else(|| panic!("there is a cause: {view:#?}"))
+}
+
+/// An entry with one more member.
+pub fn with_member(entry: &str, name: &str, value: Json) -> String {
+    let mut entry: Json = serde_json::from_str(entry).expect("an entry is JSON");
+    entry[name] = value;
+    entry.to_string()
 }
 
 /// The entry of a server at a URL.

@@ -26,9 +26,14 @@ impl Owner {
         Owner { number, began: began(number).unwrap_or_default() }
     }
 
-    /// The mark of the owner's nth program.
-    pub fn mark(&self, program: u64) -> String {
-        format!("{self}/{program}")
+    /// The mark of the owner's nth flock.
+    pub fn flock(&self, flock: u64) -> String {
+        format!("{self}/{flock}")
+    }
+
+    /// The mark of the owner's nth program, which is in some flock.
+    pub fn mark(&self, flock: u64, program: u64) -> String {
+        format!("{}/{program}", self.flock(flock))
     }
 
     fn parse(text: &str) -> Option<Owner> {
@@ -47,8 +52,8 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// Kills everybody whose mark says that this owner's program started them, or any of its programs where the
-/// mark is the owner's own. Blocks while it looks through the process table. Comes back with how many it killed.
+/// Kills everybody whose mark says that this program started them, or any program of the flock or the owner
+/// where the mark is theirs. Blocks while it looks through the process table. Comes back with how many it killed.
 pub fn kill_marked(mark: &str) -> usize {
     kill_where(|found| is_of(found, mark))
 }

@@ -1,0 +1,263 @@
+//! Calls when connections break: what is asked again, what is not, and what the server saw of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use switchboard::ask::{AskError, Question, Repeat};
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use testkit::{Quirk, Script, Scripted, Served, processes};
+use tokio::sync::mpsc;
+
+use crate::support::{Bench, PATIENCE, is_connected, question, remote};
+
+/// How often a tool was called, by the journal of a program and its successors.
+fn calls_of(journal: &Path, tool: &str) -> usize {
+    let heard = testkit::scripted::journal(journal);
+    let is_call = |it: &&Json| it["method"] == "tools/call" && it["params"]["name"] == tool;
+    heard.iter().filter(is_call).count()
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answered() {
+    for persistence in [Persistence::Once, Persistence::Patient] {
+        let bench = Bench::with(|options| options.persistence = persistence);
+        let journal = bench.folder.path().join("journal");
+        bench.apply(&[("s", Scripted::entry(&Script::legacy().journal(&journal)))]).await;
+        bench.view("s").await;
+        let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
+        assert!(matches!(&error, AskError::Interrupted { .. }), "{error:?}");
+        assert_eq!(calls_of(&journal, "crash"), 1);
+        let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("it is back");
+        assert_eq!(sum["sum"], 3.0);
+        assert_eq!((calls_of(&journal, "crash"), calls_of(&journal, "add")), (1, 1));
+        bench.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lost_program_comes_back_without_anybodys_doing() {
+    let bench = Bench::new();
+    bench.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    let first = bench.view("s").await.process.expect("a program");
+    bench.call("s", "crash", json!({})).await.expect_err("it crashes");
+    let resting = bench.view_when("s", |it| !is_connected(it)).await;
+    assert!(
+        matches!(resting.status, Status::Pending { attempt: 2, cause: Some(_), .. }),
+        "{resting:#?}"
+    );
+    let second = bench.view_when("s", is_connected).await.process.expect("a program");
+    assert_ne!(first, second);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
+    let bench = Bench::once();
+    let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
+    bench.apply(&[("s", Scripted::entry(&script))]).await;
+    bench.view("s").await;
+    let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
+    assert!(matches!(&error, AskError::Interrupted { .. }), "{error:?}");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
+    for persistence in [Persistence::Once, Persistence::Patient] {
+        let bench = Bench::with(|options| options.persistence = persistence);
+        let journal = bench.folder.path().join("journal");
+        let script = Script::legacy().journal(&journal);
+        bench.apply(&[("s", Scripted::entry(&script))]).await;
+        bench.view("s").await;
+        let error = bench.look("s", "crash", json!({})).await.expect_err("it crashes again");
+        assert!(matches!(&error, AskError::Broken { .. }), "{error:?}");
+        assert_eq!(calls_of(&journal, "crash"), 2);
+        bench.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
+    let served = Served::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
+    let bench = Bench::new();
+    bench.apply(&[("s", remote("http", served.url()))]).await;
+    bench.view("s").await;
+    for number in 0..12 {
+        // Harmful ones too: a server that knows no such session has not looked at them.
+        let sum = bench.call("s", "add", json!({"a": number, "b": 1})).await.expect("answered");
+        assert_eq!(sum["sum"], f64::from(number + 1));
+    }
+    // What was turned away is among the requests that came, but not among those that were let in.
+    let began = served.counts()["methods"]["initialize"].as_u64().expect("a number");
+    assert!(began >= 3, "{began}");
+    let sent = served.counts()["tools"]["add"].as_u64().expect("a number");
+    assert!(sent > 12 && sent <= 12 + began, "{sent} calls, {began} sessions");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
+    let bench = Bench::new();
+    bench
+        .apply(&[
+            ("legacy", Scripted::entry(&Script::legacy())),
+            ("modern", Scripted::entry(&Script::modern())),
+        ])
+        .await;
+    bench.settled().await;
+    for name in ["legacy", "modern"] {
+        let (progress, mut signs) = mpsc::channel(16);
+        let patience = Duration::from_millis(500);
+        let slow = |steps: u32| Question {
+            patience,
+            ..question("slow", json!({"ms": 1200, "steps": steps}), Repeat::Harmful)
+        };
+        let steady = Question { progress: Some(progress), ..slow(12) };
+        bench.host.ask(name, steady).await.expect("it shows progress all the time");
+        assert!(signs.try_recv().is_ok(), "{name}");
+        let error = bench.host.ask(name, slow(1)).await.expect_err("it shows none");
+        assert!(
+            matches!(&error, AskError::Timeout { after, .. } if *after == patience),
+            "{error:?}"
+        );
+        // The server was told, and the connection is as good as before.
+        let counts = bench.look(name, "count", json!({})).await.expect("answered");
+        assert_eq!(counts["cancelled"], json!(["slow"]), "{name}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_cancelled() {
+    let bench = Bench::new();
+    let modern = Served::http(Script::modern());
+    bench
+        .apply(&[
+            ("stdio", Scripted::entry(&Script::legacy())),
+            ("http", remote("http", modern.url())),
+        ])
+        .await;
+    bench.settled().await;
+    for name in ["stdio", "http"] {
+        let (progress, mut signs) = mpsc::channel(16);
+        let arguments = json!({"ms": 60_000, "steps": 6000});
+        let slow =
+            Question { progress: Some(progress), ..question("slow", arguments, Repeat::Harmful) };
+        let asking = bench.host.ask(name, slow);
+        tokio::select! {
+            answer = asking => panic!("{name}: {answer:?}"),
+            sign = signs.recv() => assert!(sign.is_some()),
+        }
+        let until_cancelled = async {
+            loop {
+                let counts = bench.look(name, "count", json!({})).await.expect("answered");
+                if counts["cancelled"] == json!(["slow"]) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, until_cancelled).await.expect("it is told");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew() {
+    // Modern, so that no standing stream tells sooner.
+    let served = Served::http(Script::modern());
+    let bench = Bench::new();
+    bench.apply(&[("s", remote("http", served.url()))]).await;
+    bench.view("s").await;
+    let bad = Quirk::HttpStatus {
+        status: 503,
+        body: String::new(),
+        headers: std::collections::BTreeMap::new(),
+        after: 0,
+        times: None,
+    };
+    let served = served.restart(Script::modern().quirk(bad).quirks_on("tools/call"));
+    for _ in 0..3 {
+        assert!(is_connected(&bench.host.snapshot().servers["s"]));
+        bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect_err("it is broken");
+    }
+    bench.view_when("s", |it| !is_connected(it)).await;
+    let served = served.restart(Script::modern());
+    let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("made anew");
+    assert_eq!(sum["sum"], 3.0);
+    assert_eq!(served.counts()["tools"]["add"], 1);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_to_a_failed_server_tries_once_more() {
+    let bench = Bench::once();
+    let flag = bench.folder.path().join("flag");
+    let script = "test -e \"$1\" || { echo not yet >&2; exit 4; }; shift; exec \"$@\"";
+    let entry = json!({
+        "command": "sh",
+        "args": ["-c", script, "sh", flag, testkit::scripted::program(), Script::legacy().json()],
+    });
+    bench.apply(&[("s", entry.to_string())]).await;
+    let view = bench.view("s").await;
+    assert!(matches!(view.status, Status::Failed(_)), "{view:#?}");
+    let error = bench.call("s", "add", json!({})).await.expect_err("not yet");
+    assert!(matches!(error.status(), Some(Status::Failed(_))), "{error:?}");
+    std::fs::write(&flag, "").expect("a file");
+    let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("now");
+    assert_eq!(sum["sum"], 3.0);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_may_have_a_connection_made_anew() {
+    let bench = Bench::new();
+    bench.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    let first = bench.view("s").await.process.expect("a program");
+    bench.host.reconnect("s").await.expect("there is one");
+    let view = bench
+        .view_when("s", |it| is_connected(it) && it.process.is_some_and(|now| now != first))
+        .await;
+    assert_ne!(view.process, Some(first));
+    processes::wait_until_gone(first, PATIENCE);
+    assert!(bench.host.reconnect("nobody").await.is_none());
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn everybody_who_asks_shares_one_connection() {
+    let bench = Bench::new();
+    let journal = bench.folder.path().join("journal");
+    let served = Served::http(Script::legacy());
+    bench
+        .apply(&[
+            ("stdio", Scripted::entry(&Script::legacy().journal(&journal))),
+            ("http", remote("http", served.url())),
+        ])
+        .await;
+    let bench = Arc::new(bench);
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        for name in ["stdio", "http"] {
+            let bench = bench.clone();
+            asking.spawn(async move {
+                let sum = bench.call(name, "add", json!({"a": number, "b": 1})).await;
+                assert_eq!(sum.expect("answered")["sum"], f64::from(number + 1));
+            });
+        }
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.expect("it was answered");
+    }
+    let heard = testkit::scripted::journal(&journal);
+    assert_eq!(heard.iter().filter(|it| it["method"] == "initialize").count(), 1);
+    assert_eq!(calls_of(&journal, "add"), 50);
+    let counts = served.counts();
+    assert_eq!(
+        (&counts["methods"]["initialize"], &counts["tools"]["add"]),
+        (&json!(1), &json!(50))
+    );
+    Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+}

@@ -1,0 +1,176 @@
+//! What changes while a host runs: a server's tools, its questions, and which servers are wanted.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use switchboard::connection::View;
+use testkit::{Quirk, Script, Scripted, Served, processes};
+
+use crate::support::{Bench, PATIENCE, is_connected, remote, tools, with_member};
+
+fn has(view: &View, tool: &str) -> bool {
+    is_connected(view) && tools(view).contains(&tool)
+}
+
+#[tokio::test]
+async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
+    let served = [
+        ("http-legacy", "http", Served::http(Script::legacy())),
+        ("http-modern", "http", Served::http(Script::modern())),
+        ("sse", "sse", Served::sse(Script::legacy())),
+        ("ws-legacy", "ws", Served::ws(Script::legacy())),
+        ("ws-modern", "ws", Served::ws(Script::modern())),
+    ];
+    let bench = Bench::new();
+    let mut servers = vec![
+        ("stdio-legacy", Scripted::entry(&Script::legacy())),
+        ("stdio-modern", Scripted::entry(&Script::modern())),
+    ];
+    servers.extend(served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
+    bench.apply(&servers).await;
+    let before = bench.settled().await;
+    assert!(before.servers.values().all(|it| is_connected(it)), "{before:#?}");
+    assert!(!before.servers.values().any(|it| has(it, "added_0")));
+    // Whoever streams has to be listened to first.
+    served[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
+    served[1].2.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
+    served[4].2.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
+    for (name, _) in &servers {
+        bench.call(name, "change_tools", json!({})).await.expect("it changes");
+    }
+    let after = bench.until(|it| it.servers.values().all(|it| has(it, "added_0"))).await;
+    assert!(after.revision > before.revision);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_storm_of_changes_costs_few_fetches() {
+    let storm = Quirk::ListChangedStorm { n: 3000 };
+    let legacy = Served::http(Script::legacy().quirk(storm.clone()));
+    let modern = Served::ws(Script::modern().quirk(storm));
+    let bench = Bench::new();
+    bench
+        .apply(&[("legacy", remote("http", legacy.url())), ("modern", remote("ws", modern.url()))])
+        .await;
+    bench.settled().await;
+    for (name, served) in [("legacy", legacy), ("modern", modern)] {
+        let added = served.change_tools();
+        bench.view_when(name, |it| has(it, &added)).await;
+        let fetches = served.counts()["methods"]["tools/list"].as_u64().expect("a number");
+        assert!((2..=8).contains(&fetches), "{name}: {fetches}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_of_changes_that_ended_is_listened_to_again() {
+    let served = Served::http(Script::modern());
+    let bench = Bench::new();
+    bench.apply(&[("s", remote("http", served.url()))]).await;
+    bench.view("s").await;
+    let listening = |times: usize| {
+        served.wait_for(|requests| {
+            let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
+            asked.count() >= times
+        });
+    };
+    let bench = Arc::new(bench);
+    tokio::task::block_in_place(|| listening(1));
+    served.end_listening();
+    // What was missed in between is there because it is fetched anew.
+    let missed = served.change_tools();
+    bench.view_when("s", |it| has(it, &missed)).await;
+    tokio::task::block_in_place(|| listening(2));
+    let heard = served.change_tools();
+    bench.view_when("s", |it| has(it, &heard)).await;
+    Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer() {
+    let legacy = Served::http(Script::legacy());
+    let modern = Served::http(Script::modern());
+    let bench = Bench::new();
+    bench
+        .apply(&[
+            ("stdio-legacy", Scripted::entry(&Script::legacy())),
+            ("stdio-modern", Scripted::entry(&Script::modern())),
+            ("http-legacy", remote("http", legacy.url())),
+            ("http-modern", remote("http", modern.url())),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    let folder = bench.folder.path().canonicalize().expect("it is there");
+    let uri = format!("file://{}", folder.display());
+    for name in snapshot.servers.keys() {
+        let ask = |kind: &'static str| bench.call(name, "ask", json!({"kind": kind}));
+        let roots = ask("roots").await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        assert_eq!(roots["rounds"][0]["roots"]["roots"][0]["uri"], json!(uri), "{name}: {roots}");
+        let declined = ask("elicitation").await.expect("answered");
+        assert_eq!(declined["rounds"][0]["elicitation"]["action"], "decline", "{name}: {declined}");
+        // The modern era has no way to refuse one question, and some servers do not ask what was not offered.
+        match ask("sampling").await {
+            Ok(refused) => {
+                assert_eq!(refused["rounds"][0]["sampling"]["model"], Json::Null, "{refused}");
+            }
+            Err(error) => assert!(name.ends_with("modern"), "{name}: {error:?}"),
+        }
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn only_servers_whose_entry_changed_are_touched() {
+    let bench = Bench::new();
+    let entry = |name: &str| Scripted::entry(&Script::legacy().named(name));
+    let first = [("a", entry("a")), ("b", entry("b")), ("c", entry("c"))];
+    bench.apply(&first).await;
+    let before = bench.settled().await;
+    let number = |snapshot: &switchboard::engine::Snapshot, name: &str| {
+        snapshot.servers[name].process.expect("a program")
+    };
+    let changed = with_member(&first[1].1, "env", json!({"X": "1"}));
+    bench.apply(&[("a", entry("a")), ("b", changed), ("d", entry("d"))]).await;
+    // Nobody is missing meanwhile, and nothing is settled before all are there.
+    let names: Vec<String> = bench.host.snapshot().servers.keys().cloned().collect();
+    assert_eq!(names, ["a", "b", "d"]);
+    let after = bench.settled().await;
+    assert!(after.servers.values().all(|it| is_connected(it)), "{after:#?}");
+    assert_eq!(number(&after, "a"), number(&before, "a"));
+    assert_ne!(number(&after, "b"), number(&before, "b"));
+    processes::wait_until_gone(number(&before, "b"), PATIENCE);
+    processes::wait_until_gone(number(&before, "c"), PATIENCE);
+    let gone = bench.call("c", "echo", json!({})).await.expect_err("it is gone");
+    assert_eq!(gone.to_string(), "there is no server `c`");
+    bench.stop().await;
+    assert!(!processes::alive(number(&after, "a")));
+}
+
+#[tokio::test]
+async fn a_successor_begins_when_its_predecessor_is_gone() {
+    let bench = Bench::new();
+    let stubborn = Script::legacy().quirk(Quirk::IgnoresSigterm).quirk(Quirk::IgnoresStdinClose);
+    let entry = Scripted::entry(&stubborn);
+    bench.apply(&[("s", entry.clone())]).await;
+    let first = bench.view("s").await.process.expect("a program");
+    // Changed twice in a row: the one between never has to run.
+    bench.apply(&[("s", with_member(&entry, "env", json!({"X": "1"})))]).await;
+    bench.apply(&[("s", with_member(&entry, "env", json!({"X": "2"})))]).await;
+    let view = bench.view_when("s", is_connected).await;
+    assert_ne!(view.process, Some(first));
+    assert!(!processes::alive(first));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn one_host_that_stops_leaves_the_servers_of_another_alone() {
+    let (one, other) = (Bench::new(), Bench::new());
+    one.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    other.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    one.view("s").await;
+    let running = other.view("s").await.process.expect("a program");
+    one.stop().await;
+    other.look("s", "echo", json!({"text": "x"})).await.expect("it is still there");
+    assert_eq!(other.view("s").await.process, Some(running));
+    other.stop().await;
+}

@@ -1,0 +1,131 @@
+//! Following configuration files: whatever somebody does to them leads to the new configuration.
+
+use std::fs;
+use std::path::Path;
+
+use switchboard::config::cascade::Breadth;
+use switchboard::config::template::Environment;
+use switchboard::load::{Configuration, Surroundings, load};
+use switchboard::places::Places;
+use switchboard::reload::Follower;
+use testkit::{Script, Scripted};
+
+use crate::support::{Bench, PATIENCE, is_connected};
+
+fn surroundings(root: &Path) -> Surroundings {
+    let root = root.canonicalize().expect("it is there");
+    fs::create_dir_all(root.join("project")).expect("a folder");
+    Surroundings {
+        places: Places {
+            config: root.join("home/config/switchboard"),
+            data: root.join("home/data"),
+            state: root.join("home/state"),
+            managed: root.join("managed"),
+        },
+        working_folder: root.join("project"),
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: Breadth::EveryScope,
+        embedded: Vec::new(),
+    }
+}
+
+fn write(path: &Path, servers: &[&str]) {
+    let members: Vec<String> =
+        servers.iter().map(|name| format!("\"{name}\": {{\"command\": \"{name}\"}}")).collect();
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, format!("{{\"mcpServers\": {{{}}}}}", members.join(", "))).expect("a file");
+}
+
+fn names(configuration: &Configuration) -> Vec<&str> {
+    configuration.effective.servers.iter().map(|it| it.name.as_str()).collect()
+}
+
+/// Waits until a configuration has exactly these servers.
+async fn until(follower: &mut Follower, expected: &[&str]) {
+    let mut last = Vec::new();
+    let waiting = async {
+        loop {
+            let configuration = follower.next().await.expect("it follows");
+            if names(&configuration) == expected {
+                return;
+            }
+            last = names(&configuration).into_iter().map(str::to_owned).collect();
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(waited.is_ok(), "never {expected:?}, last {last:?}");
+}
+
+#[tokio::test]
+async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    let user = surroundings.places.user_settings();
+    let project = surroundings.working_folder.join(".mcp.json");
+    let first = load(&surroundings);
+    assert_eq!(names(&first), [""; 0]);
+    let mut follower = Follower::start(surroundings.clone(), &first).expect("it can be watched");
+    // Made, in folders that were not there.
+    write(&user, &["a"]);
+    until(&mut follower, &["a"]).await;
+    // Edited.
+    write(&user, &["a", "b"]);
+    until(&mut follower, &["a", "b"]).await;
+    // Replaced, as editors do.
+    let draft = user.with_extension("draft");
+    write(&draft, &["c"]);
+    fs::rename(&draft, &user).expect("it takes its place");
+    until(&mut follower, &["c"]).await;
+    // Another scope.
+    write(&project, &["p"]);
+    until(&mut follower, &["c", "p"]).await;
+    fs::remove_file(&project).expect("it goes");
+    until(&mut follower, &["c"]).await;
+    // Deleted with its folder, and made anew.
+    fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
+    until(&mut follower, &[]).await;
+    write(&user, &["d"]);
+    until(&mut follower, &["d"]).await;
+    write(&user, &["e"]);
+    until(&mut follower, &["e"]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    let user = surroundings.places.user_settings();
+    write(&user, &["a"]);
+    let first = load(&surroundings);
+    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
+    write(&user, &["b"]);
+    until(&mut follower, &["b"]).await;
+    write(&user, &["c"]);
+    until(&mut follower, &["c"]).await;
+}
+
+#[tokio::test]
+async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
+    let bench = Bench::new();
+    let surroundings = surroundings(bench.folder.path());
+    let user = surroundings.places.user_settings();
+    let first = load(&surroundings);
+    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    let entry = Scripted::entry(&Script::legacy());
+    fs::create_dir_all(user.parent().expect("a folder")).expect("a folder");
+    fs::write(&user, format!("{{\"mcpServers\": {{\"s\": {entry}}}}}")).expect("a file");
+    let applying = async {
+        loop {
+            let configuration = follower.next().await.expect("it follows");
+            bench.host.apply(&configuration.effective).await;
+            if !configuration.effective.servers.is_empty() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, applying).await.expect("it is picked up");
+    bench.view_when("s", is_connected).await;
+    bench.stop().await;
+}

@@ -1,0 +1,133 @@
+//! Many servers at once: how many are started side by side, who waits for whom, and what is left afterwards.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+use switchboard::cause::CauseKind;
+use switchboard::connection::Status;
+use testkit::{Quirk, Script, Scripted, Served, processes};
+
+use crate::support::{Bench, cause, is_connected, remote, with_member};
+
+fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
+    servers.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_holds_up_nobody() {
+    let bench = Bench::new();
+    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    let mut servers = vec![("a-mute".to_owned(), mute)];
+    let good = Scripted::entry(&Script::legacy());
+    servers.extend((0..12).map(|number| (format!("s{number}"), good.clone())));
+    bench.apply(&named(&servers)).await;
+    let snapshot =
+        bench.until(|it| it.servers.values().filter(|view| is_connected(view)).count() == 12).await;
+    let mute = &snapshot.servers["a-mute"];
+    assert!(matches!(mute.status, Status::Pending { attempt: 1, .. }), "{mute:#?}");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
+    let bench = Bench::with(|options| {
+        options.remote_width = 2;
+        options.local_width = 2;
+    });
+    // Nobody is ever answered, so those who were let in are all that were asked.
+    let mute = Script::legacy().quirk(Quirk::NeverAnswers);
+    let served: Vec<Served> = (0..6).map(|_| Served::http(mute.clone())).collect();
+    let journals: Vec<_> = (0..6).map(|it| bench.folder.path().join(format!("j{it}"))).collect();
+    let mut servers = Vec::new();
+    for (number, (served, journal)) in served.iter().zip(&journals).enumerate() {
+        servers.push((format!("http{number}"), remote("http", served.url())));
+        let script = mute.clone().journal(journal);
+        servers.push((format!("stdio{number}"), Scripted::entry(&script)));
+    }
+    bench.apply(&named(&servers)).await;
+    let asked = || served.iter().filter(|it| !it.requests().is_empty()).count();
+    let heard = || journals.iter().filter(|it| !testkit::scripted::journal(it).is_empty()).count();
+    let mut watch = bench.host.watch();
+    let both = async {
+        while (asked(), heard()) != (2, 2) {
+            let _woken = tokio::time::timeout(Duration::from_millis(10), watch.changed()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(8), both).await.expect("two of each are asked");
+    // A third would come right behind.
+    let _nothing = tokio::time::timeout(Duration::from_millis(500), watch.changed()).await;
+    assert_eq!((asked(), heard()), (2, 2));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_has_as_long_as_its_entry_says_and_then_all_of_it_is_gone() {
+    let bench = Bench::with(|options| options.connect_within = Duration::from_millis(1200));
+    let marker = format!("ZOO_MARK=late-{}", std::process::id());
+    let script =
+        Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 }).quirk(Quirk::NeverAnswers);
+    let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
+    let entry = with_member(&Scripted::entry(&script), "env", env);
+    let mute = Served::ws(Script::legacy().quirk(Quirk::NeverAnswers));
+    bench
+        .apply(&[
+            ("usual", entry.clone()),
+            ("own", with_member(&entry, "timeout", json!(700))),
+            ("remote", remote("ws", mute.url())),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    for (name, limit) in [("usual", 1200), ("own", 700), ("remote", 1200)] {
+        let view = &snapshot.servers[name];
+        let silent = CauseKind::Silent(Duration::from_millis(limit));
+        assert_eq!(cause(view).kind, silent, "{name}: {view:#?}");
+    }
+    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+    bench.stop().await;
+}
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").expect("it is there").count()
+}
+
+/// A server that knows just enough, and starts faster than anything that is compiled with checks.
+const CHEAP: &str = r#"while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *'"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},\"serverInfo\":{\"name\":\"cheap\",\"version\":\"1\"}}}" ;;
+    *'"id"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"no\"}}" ;;
+  esac
+done"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .expect("it may be more");
+    let bench = Bench::with(|options| options.local_width = 100);
+    let marker = format!("ZOO_MARK=many-{}", std::process::id());
+    let entry = json!({
+        "command": "sh",
+        "args": ["-c", CHEAP],
+        "env": {"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")},
+    });
+    let servers: Vec<(String, String)> =
+        (0..500).map(|number| (format!("s{number}"), entry.to_string())).collect();
+    bench.apply(&named(&servers)).await;
+    let mut most = 0;
+    let mut watch = bench.host.watch();
+    while !watch.borrow_and_update().is_settled() {
+        most = most.max(threads());
+        let changed = tokio::time::timeout(crate::support::PATIENCE, watch.changed()).await;
+        changed.expect("something happens").expect("the host is there");
+    }
+    let snapshot = bench.host.snapshot();
+    let failed = snapshot.servers.values().find(|it| !is_connected(it));
+    assert!(failed.is_none(), "{failed:#?}");
+    assert!(most < 40, "{most} threads");
+    assert_eq!(processes::descendants_with_environment(&marker).len(), 500);
+    bench.stop().await;
+    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+}

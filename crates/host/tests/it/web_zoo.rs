@@ -1,0 +1,119 @@
+//! Servers at URLs that misbehave when they are connected to: what becomes of each, and what is said of it.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+
+use switchboard::cause::{CauseKind, Evidence};
+use switchboard::connection::Status;
+use switchboard::wire::fault::Unreachable;
+use testkit::{Quirk, Script, Served};
+
+use crate::support::{Bench, cause, is_connected, remote};
+
+fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> Served {
+    let headers: BTreeMap<String, String> =
+        headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = body.to_owned();
+    let quirk = Quirk::HttpStatus { status, body, headers, after: 0, times: None };
+    Served::http(Script::both().quirk(quirk))
+}
+
+#[tokio::test]
+async fn every_way_to_say_no_over_http_is_told_from_the_others() {
+    let elsewhere = Served::http(Script::both());
+    let sends_away =
+        Served::http(Script::both().quirk(Quirk::RedirectsTo { url: elsewhere.url().to_owned() }));
+    let html = [("content-type", "text/html")];
+    let odd = "\u{0}\u{1b}[31m<not json>";
+    let cases = [
+        ("forbidden", answering(403, "no", &[]), CauseKind::Forbidden),
+        ("absent", answering(404, "", &[]), CauseKind::NotThere),
+        ("busy", answering(429, "later", &[("retry-after", "17")]), CauseKind::Overloaded),
+        ("broken", answering(500, "{\"error\":", &[]), CauseKind::ServerError(500)),
+        ("away", answering(503, odd, &html), CauseKind::ServerError(503)),
+        ("teapot", answering(418, "", &[]), CauseKind::Status(418)),
+        ("page", answering(200, "<!doctype html><p>Welcome", &html), CauseKind::NotMcp),
+        ("sends-away", sends_away, CauseKind::RedirectedAway(elsewhere.url().to_owned())),
+    ];
+    let bench = Bench::once();
+    let servers: Vec<(&str, String)> =
+        cases.iter().map(|(name, served, _)| (*name, remote("http", served.url()))).collect();
+    bench.apply(&servers).await;
+    let snapshot = bench.settled().await;
+    for (name, _, expected) in &cases {
+        let view = &snapshot.servers[*name];
+        assert!(matches!(view.status, Status::Failed(_)), "{name}: {view:#?}");
+        assert_eq!(&cause(view).kind, expected, "{name}: {view:#?}");
+    }
+    let busy = cause(&snapshot.servers["busy"]);
+    assert!(busy.evidence.contains(&Evidence::RetryAfter("17".to_owned())), "{busy:?}");
+    assert!(busy.evidence.contains(&Evidence::Body("later".to_owned())), "{busy:?}");
+    assert_eq!(elsewhere.requests(), []);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_says_how_far_we_came() {
+    let bench = Bench::once();
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("an address").port()
+    };
+    let nobody = format!("127.0.0.1:{port}/mcp");
+    bench
+        .apply(&[
+            ("http", remote("http", &format!("http://{nobody}"))),
+            ("sse", remote("sse", &format!("http://{nobody}"))),
+            ("ws", remote("ws", &format!("ws://{nobody}"))),
+            ("nameless", remote("http", "http://no-such-host.invalid/mcp")),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    for (name, why) in [
+        ("http", Unreachable::Refused),
+        ("sse", Unreachable::Refused),
+        ("ws", Unreachable::Refused),
+        ("nameless", Unreachable::Name),
+    ] {
+        let view = &snapshot.servers[name];
+        assert_eq!(cause(view).kind, CauseKind::Unreachable(why), "{name}: {view:#?}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
+    let challenge = [("www-authenticate", "Bearer realm=\"x\"")];
+    let served = answering(401, "", &challenge);
+    let servers = [("walled", remote("http", served.url()))];
+    let bench = Bench::new();
+    bench.apply(&servers).await;
+    let view = bench.view("walled").await;
+    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
+    let challenge = Evidence::Challenge("Bearer realm=\"x\"".to_owned());
+    assert!(cause(&view).evidence.contains(&challenge), "{view:#?}");
+    let folder = bench.folder.clone();
+    bench.stop().await;
+    let asked = served.requests().len();
+
+    let second = Bench::within(folder.clone(), |_| {});
+    second.apply(&servers).await;
+    let view = second.view("walled").await;
+    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
+    assert_eq!(served.requests().len(), asked, "nobody is asked");
+    let called = second.look("walled", "echo", serde_json::json!({})).await;
+    assert!(called.is_err(), "{called:?}");
+    assert_eq!(served.requests().len(), asked, "nobody is asked");
+
+    let served = served.restart(Script::both());
+    second.host.reconnect("walled").await.expect("there is one");
+    second.view_when("walled", is_connected).await;
+    second.stop().await;
+    drop(served.requests());
+
+    let third = Bench::within(folder, |_| {});
+    third.apply(&servers).await;
+    let view = third.view("walled").await;
+    assert!(is_connected(&view), "{view:#?}");
+    third.stop().await;
+}

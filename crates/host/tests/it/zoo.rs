@@ -1,0 +1,372 @@
+//! Programs that misbehave when they are connected to: what becomes of each, and what is said of it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use switchboard::catalogue::{List, Oddity};
+use switchboard::cause::{Cause, CauseKind, Evidence};
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use switchboard::wire::dial::Detour;
+use testkit::{Cursors, Quirk, Script, Scripted, processes};
+
+use crate::support::{Bench, PATIENCE, cause, is_connected, tools, with_member};
+
+/// Long enough for a program to start on a busy machine, short enough to wait for.
+const SHORT: u64 = 1500;
+
+fn said(cause: &Cause) -> String {
+    let said = cause.evidence.iter().find_map(|it| match it {
+        Evidence::Stderr(text) => Some(text.clone()),
+        Evidence::Searched(_)
+        | Evidence::Body(_)
+        | Evidence::Challenge(_)
+        | Evidence::RetryAfter(_)
+        | Evidence::Detail(_) => None,
+    });
+    said.unwrap_or_default()
+}
+
+fn exited(code: i32) -> CauseKind {
+    CauseKind::Exited { code: Some(code), signal: None }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_begin_to_talk_says_why() {
+    let bench = Bench::with(|options| {
+        options.persistence = Persistence::Once;
+        options.local_width = 20;
+    });
+    let silent = CauseKind::Silent(Duration::from_millis(SHORT));
+    let on_start = |quirk| Script::legacy().quirk(quirk).quirks_on("initialize");
+    let cases = [
+        (
+            "at-once",
+            Script::legacy()
+                .quirk(Quirk::StderrLines { n: 3 })
+                .quirk(Quirk::ExitsAtOnce { code: 3 }),
+            exited(3),
+        ),
+        ("first", Script::legacy().quirk(Quirk::ExitsOnFirstMessage), exited(70)),
+        ("half", on_start(Quirk::HalfALine), exited(70)),
+        ("closes", on_start(Quirk::ClosesStreamMidAnswer), CauseKind::Closed),
+        ("mute", Script::legacy().quirk(Quirk::NeverAnswers), silent.clone()),
+        ("wrong-ids", Script::legacy().quirk(Quirk::WrongIds), silent),
+        (
+            "holds-on",
+            Script::legacy()
+                .quirk(Quirk::ForksGrandchildren { n: 1 })
+                .quirk(Quirk::ExitsOnFirstMessage),
+            exited(70),
+        ),
+    ];
+    let servers: Vec<(&str, String)> = cases
+        .iter()
+        .map(|(name, script, _)| {
+            (*name, with_member(&Scripted::entry(script), "timeout", json!(SHORT)))
+        })
+        .collect();
+    bench.apply(&servers).await;
+    let snapshot = bench.settled().await;
+    for (name, _, expected) in &cases {
+        let view = &snapshot.servers[*name];
+        assert!(matches!(view.status, Status::Failed(_)), "{name}: {view:#?}");
+        assert_eq!(&cause(view).kind, expected, "{name}: {view:#?}");
+    }
+    assert_eq!(said(cause(&snapshot.servers["at-once"])), "line 1 of 3\nline 2 of 3\nline 3 of 3");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_says_what_was_tried() {
+    let bench = Bench::once();
+    let plain = bench.folder.path().join("plain.txt");
+    fs::write(&plain, "no program").expect("a file");
+    let plain = plain.canonicalize().expect("it is there").display().to_string();
+    bench
+        .apply(&[
+            ("absent", r#"{"command": "no-such-program-anywhere"}"#.to_owned()),
+            ("homeless", r#"{"command": "sh", "cwd": "nowhere"}"#.to_owned()),
+            ("plain", json!({"command": plain}).to_string()),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    let absent = cause(&snapshot.servers["absent"]);
+    let command = "no-such-program-anywhere".to_owned();
+    assert_eq!(absent.kind, CauseKind::NoProgram { command });
+    let path = std::env::var("PATH").expect("a path");
+    assert!(absent.evidence.contains(&Evidence::Searched(path)), "{absent:?}");
+    let homeless = cause(&snapshot.servers["homeless"]);
+    assert!(
+        matches!(&homeless.kind, CauseKind::NoFolder { folder } if folder.ends_with("nowhere")),
+        "{homeless:?}"
+    );
+    let why = std::io::ErrorKind::PermissionDenied;
+    assert_eq!(
+        cause(&snapshot.servers["plain"]).kind,
+        CauseKind::NotRunnable { command: plain, why }
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
+    let bench = Bench::with(|options| {
+        options.persistence = Persistence::Once;
+        options.local_width = 20;
+    });
+    let cases = [
+        ("prints", Quirk::PrintsBeforeProtocol),
+        ("garbage", Quirk::FloodsStdoutWithGarbage { lines: 20_000 }),
+        ("duplicates", Quirk::DuplicateIds),
+        ("twice", Quirk::AnswersTwice),
+        ("batches", Quirk::AnswersInBatches),
+        ("drips", Quirk::SlowDrip),
+        ("unknown", Quirk::UnknownContent),
+        ("bad-text", Quirk::BadUtf8),
+    ];
+    let mut servers = Vec::new();
+    for (name, quirk) in cases {
+        for (era, script) in [("legacy", Script::legacy()), ("modern", Script::modern())] {
+            let script = script.tools(2).quirk(quirk.clone());
+            servers.push((format!("{name}-{era}"), Scripted::entry(&script)));
+        }
+    }
+    let pairs: Vec<(&str, String)> =
+        servers.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect();
+    bench.apply(&pairs).await;
+    let snapshot = bench.settled().await;
+    for (name, view) in &snapshot.servers {
+        assert!(is_connected(view), "{name}: {view:#?}");
+        assert!(tools(view).contains(&"tool_1"), "{name}: {view:#?}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_twice() {
+    let bench = Bench::once();
+    let journal = bench.folder.path().join("journal");
+    let script = Script::legacy().quirk(Quirk::ExitsOnProbe).journal(&journal);
+    let servers = [("shy", Scripted::entry(&script))];
+    bench.apply(&servers).await;
+    let view = bench.view("shy").await;
+    assert!(is_connected(&view), "{view:#?}");
+    assert_eq!(view.detour, Some(Detour::StartedAgain));
+    let folder = bench.folder.clone();
+    bench.stop().await;
+    let probes = || {
+        let heard = testkit::scripted::journal(&journal);
+        heard.iter().filter(|it| it["method"] == "server/discover").count()
+    };
+    assert_eq!(probes(), 1);
+    let again = Bench::within(folder, |_| {});
+    again.apply(&servers).await;
+    let view = again.view("shy").await;
+    assert!(is_connected(&view), "{view:#?}");
+    assert_eq!((view.detour, probes()), (None, 1));
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_without_end_is_refused_and_never_kept() {
+    let bench = Bench::once();
+    let script =
+        Script::legacy().quirk(Quirk::HugeLine { bytes: 66 << 20 }).quirks_on("initialize");
+    bench.apply(&[("huge", Scripted::entry(&script))]).await;
+    let view = bench.view("huge").await;
+    assert_eq!(cause(&view).kind, CauseKind::TooLarge(64 << 20), "{view:#?}");
+    bench.stop().await;
+}
+
+fn resident_kilobytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    line.split_whitespace().nth(1).and_then(|it| it.parse().ok()).expect("a number")
+}
+
+#[tokio::test]
+async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
+    let bench = Bench::once();
+    let flood = "head -c 209715200 /dev/zero | tr '\\0' 'x' >&2; exec \"$@\"";
+    let script = Script::legacy().quirk(Quirk::StderrLines { n: 2 });
+    let entry = json!({
+        "command": "sh",
+        "args": ["-c", flood, "sh", testkit::scripted::program(), script.json()],
+    });
+    let before = resident_kilobytes();
+    bench.apply(&[("loud", entry.to_string())]).await;
+    let view = bench.view("loud").await;
+    assert!(is_connected(&view), "{view:#?}");
+    let grown = resident_kilobytes().saturating_sub(before);
+    assert!(grown < 64 * 1024, "{grown} kB more");
+    let files = bench.host.logbook().files("loud");
+    bench.stop().await;
+    let kept: u64 = files.iter().filter_map(|it| fs::metadata(it).ok()).map(|it| it.len()).sum();
+    assert!((1..=65 << 20).contains(&kept), "{kept} bytes on disk");
+}
+
+#[tokio::test]
+async fn what_a_program_says_on_standard_error_is_in_its_log() {
+    let bench = Bench::once();
+    let script = Script::legacy().quirk(Quirk::StderrLines { n: 500 });
+    bench.apply(&[("talks", Scripted::entry(&script))]).await;
+    bench.view("talks").await;
+    let [_, newer] = bench.host.logbook().files("talks");
+    bench.stop().await;
+    let text = fs::read_to_string(newer).expect("a log");
+    assert!(text.contains("line 1 of 500\n") && text.contains("line 500 of 500\n"), "{text}");
+    assert!(text.contains("] connected after "), "{text}");
+}
+
+#[tokio::test]
+async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() {
+    let bench = Bench::new();
+    let marker = format!("ZOO_MARK=stubborn-{}", std::process::id());
+    let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
+    let entry = |quirks: &[Quirk]| {
+        let script = quirks.iter().fold(Script::legacy(), |it, quirk| it.quirk(quirk.clone()));
+        with_member(&Scripted::entry(&script), "env", env.clone())
+    };
+    bench
+        .apply(&[
+            ("deaf", entry(&[Quirk::IgnoresSigterm, Quirk::IgnoresStdinClose])),
+            ("open", entry(&[Quirk::IgnoresStdinClose])),
+            ("parent", entry(&[Quirk::ForksGrandchildren { n: 3 }])),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
+    processes::wait_until(PATIENCE, "everybody is there", || {
+        (processes::descendants_with_environment(&marker).len() == 7).then_some(())
+    });
+    let began = Instant::now();
+    bench.stop().await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+}
+
+#[tokio::test]
+async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
+    let bench = Bench::once();
+    let marker = format!("ZOO_MARK=mute-{}", std::process::id());
+    let script =
+        Script::legacy().quirk(Quirk::ForksGrandchildren { n: 1 }).quirk(Quirk::NeverAnswers);
+    let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
+    let entry = with_member(&Scripted::entry(&script), "env", env);
+    let there = |count: usize| {
+        processes::wait_until(PATIENCE, "as many are there", || {
+            (processes::descendants_with_environment(&marker).len() == count).then_some(())
+        });
+    };
+    bench.apply(&[("mute", entry.clone())]).await;
+    tokio::task::yield_now().await;
+    let until_there = async {
+        let mut watch = bench.host.watch();
+        loop {
+            if processes::descendants_with_environment(&marker).len() == 3 {
+                return;
+            }
+            let _woken = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, until_there).await.expect("it starts");
+    // Not wanted any more, in the middle of the first question.
+    bench.apply(&[]).await;
+    bench.stop().await;
+    there(0);
+}
+
+#[tokio::test]
+async fn lists_that_do_not_end_are_cut_and_said_to_be() {
+    let bench = Bench::once();
+    let endless = |cursors| Script::legacy().tools(200).quirk(Quirk::EndlessPages { cursors });
+    bench
+        .apply(&[
+            ("same", Scripted::entry(&endless(Cursors::Same))),
+            ("fresh", Scripted::entry(&endless(Cursors::Fresh))),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    for (name, oddity, most) in [("same", Oddity::Circle, 215), ("fresh", Oddity::Endless, 50_000)]
+    {
+        let view = &snapshot.servers[name];
+        assert!(is_connected(view), "{name}: {:?}", view.status);
+        let notes: Vec<_> = view.catalogue.notes().map(|it| (it.list, &it.oddity)).collect();
+        assert!(notes.contains(&(List::Tools, &oddity)), "{name}: {notes:?}");
+        let count = view.catalogue.items(List::Tools).len();
+        assert!((215..=most).contains(&count), "{name}: {count}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn ten_thousand_tools_in_pages_are_all_there() {
+    let bench = Bench::once();
+    let script = |script: Script| script.tools(10_000).page_size(100);
+    bench
+        .apply(&[
+            ("legacy", Scripted::entry(&script(Script::legacy()))),
+            ("modern", Scripted::entry(&script(Script::modern()))),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    for (name, view) in &snapshot.servers {
+        let names = tools(view);
+        assert_eq!(names.len(), 10_015, "{name}: {:?}", view.status);
+        assert!(names.contains(&"tool_0") && names.contains(&"tool_9999"), "{name}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
+    let bench = Bench::once();
+    bench
+        .apply(&[
+            ("misshapen", Scripted::entry(&Script::legacy().quirk(Quirk::BadToolSchema))),
+            (
+                "secretive",
+                Scripted::entry(&Script::legacy().prompts(1).quirk(Quirk::WontListTools)),
+            ),
+        ])
+        .await;
+    let snapshot = bench.settled().await;
+    let notes = |name: &str| {
+        let view = &snapshot.servers[name];
+        assert!(is_connected(view), "{view:#?}");
+        view.catalogue.notes().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(notes("misshapen"), "1 of tools left out: no name, or one that is taken");
+    assert!(
+        notes("secretive").starts_with("tools could not be listed: "),
+        "{}",
+        notes("secretive")
+    );
+    assert_eq!(snapshot.servers["secretive"].catalogue.items(List::Prompts).len(), 1);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_sees_what_its_entry_says_and_none_of_our_credentials() {
+    let bench = Bench::with(|options| {
+        for name in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "PLAIN"] {
+            options.around.variables.insert(name.to_owned(), "ours".to_owned());
+        }
+    });
+    let env = json!({"SLACK_TOKEN": "its own"});
+    let entry = with_member(&Scripted::entry(&Script::legacy()), "env", env);
+    bench.apply(&[("s", entry)]).await;
+    let seen = bench.look("s", "env", json!({})).await.expect("it answers");
+    let names: Vec<&str> =
+        seen["names"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
+    for wanted in ["SLACK_TOKEN", "PLAIN", "PATH"] {
+        assert!(names.contains(&wanted), "{names:?}");
+    }
+    for unwanted in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "HOME"] {
+        assert!(!names.contains(&unwanted), "{names:?}");
+    }
+    bench.stop().await;
+}

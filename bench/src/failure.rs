@@ -42,6 +42,17 @@ pub enum Failure {
     },
     /// An answer is not the JSON that was expected.
     Answer(serde_json::Error),
+    /// A client or a server of ours broke off.
+    Client {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        error: Box<dyn Error + Send + Sync>,
+    },
+    /// A client was asked something else than `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or answered so.
+    Question,
+    /// We cannot talk over HTTP.
+    NoHttpLink,
     /// The inner program was called with something else than `N -- COMMAND`.
     Call,
     /// The system does not say what its processes used.
@@ -66,6 +77,11 @@ impl Failure {
     /// A failure of this file.
     pub fn file(path: &Path, error: io::Error) -> Failure {
         Failure::File { path: path.to_owned(), error }
+    }
+
+    /// A failure of a client or a server of ours.
+    pub fn client(name: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        Failure::Client { name, error: error.into() }
     }
 
     /// Tells the person.
@@ -99,6 +115,11 @@ impl fmt::Display for Failure {
                 write!(out, "`{}` failed ({status})", program.display())
             }
             Failure::Answer(_) => out.write_str("an answer was not understood"),
+            Failure::Client { name, .. } => write!(out, "`{name}` broke off"),
+            Failure::Question => {
+                out.write_str("expected `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`")
+            }
+            Failure::NoHttpLink => out.write_str("there is no link over HTTP to measure"),
             Failure::Call => out.write_str("expected `N -- COMMAND…`"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
             Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
@@ -113,10 +134,13 @@ impl Error for Failure {
             Failure::File { error, .. } | Failure::NotStarted { error, .. } => Some(error),
             Failure::Answer(error) => Some(error),
             Failure::Usage(error) => Some(error),
+            Failure::Client { error, .. } => Some(error.as_ref()),
             Failure::UnknownWord(_)
             | Failure::NotStartedByCargo
             | Failure::NoExecutable
             | Failure::Failed { .. }
+            | Failure::Question
+            | Failure::NoHttpLink
             | Failure::Call
             | Failure::Scene { .. }
             | Failure::Lacks { .. } => None,

@@ -1,11 +1,13 @@
 //! `swb-bench`: measures Switchboard next to its peers. It reports, and fails only when it could not measure.
 //! This file picks the benchmark; each benchmark is a file of its own.
 
+mod calls;
 mod facts;
 mod failure;
 mod list;
 mod measure;
 mod scene;
+mod start;
 mod subject;
 mod table;
 mod wire;
@@ -26,6 +28,10 @@ Usage: cargo xtask bench <WHAT>
 What:
   list           `swb list` against its budgets, and next to other programs' lists;
                  SWB_BIN names a program to measure instead of building one
+  calls [stdio|http]
+                 what one call costs through our own peer, next to the official SDKs' clients;
+                 installs those into bench/.peers; one transport alone is printed and not kept
+  start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
   install-peers  install the other programs into bench/.peers, with npm
   help           this text";
@@ -48,9 +54,16 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
     };
     match what.as_ref() {
         "list" => list::run(&Workplace::from_environment()?),
+        "calls" => calls::run(&Workplace::from_environment()?, rest),
+        "start" => start::run(&Workplace::from_environment()?),
         "wire" => wire::run(&Workplace::from_environment()?),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),
         measure::WORD => measure::run_here(rest),
+        calls::client::WORD => calls::client::run(rest),
+        calls::echo::WORD => match rest {
+            [kind] => calls::echo::run(&kind.to_string_lossy()),
+            [] | [_, _, ..] => Err(Failure::Call),
+        },
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

@@ -141,14 +141,15 @@ fn usage() -> Result<Usage, Failure> {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_err(Failure::Usage)
 }
 
-fn processor(usage: &Usage) -> Duration {
+/// Processor time, the program's and the system's on its behalf.
+pub fn processor(usage: &Usage) -> Duration {
     let microseconds =
         usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
 }
 
-/// Linux counts in kilobytes, macOS in bytes.
-fn peak_kilobytes(usage: &Usage) -> u64 {
+/// The most memory held at once. Linux counts in kilobytes, macOS in bytes.
+pub fn peak_kilobytes(usage: &Usage) -> u64 {
     let peak = u64::try_from(usage.max_rss()).unwrap_or_default();
     if cfg!(target_os = "macos") { peak / 1024 } else { peak }
 }

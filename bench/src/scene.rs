@@ -44,7 +44,7 @@ impl fmt::Display for Seen {
 
 impl Scene {
     /// An empty home.
-    fn new(search_path: &OsString) -> Result<Scene, Failure> {
+    pub fn new(search_path: &OsString) -> Result<Scene, Failure> {
         let files = TempDir::new().map_err(|error| Failure::file(Path::new("a home"), error))?;
         let folder =
             files.path().canonicalize().map_err(|error| Failure::file(files.path(), error))?;

@@ -43,7 +43,7 @@ impl Workplace {
         if let Some(given) = &self.given {
             return given.canonicalize().map_err(|error| Failure::file(given, error));
         }
-        let mut build = Command::new(&self.cargo);
+        let mut build = self.cargo();
         build
             .args(["build", "--release", "--package", "swb", "--bin", "swb"])
             .arg("--message-format=json-render-diagnostics")
@@ -51,6 +51,11 @@ impl Workplace {
             .stderr(Stdio::inherit());
         let messages = failure::output(&mut build)?;
         messages.lines().rev().find_map(executable).ok_or(Failure::NoExecutable)
+    }
+
+    /// Cargo, to be told what to do.
+    pub fn cargo(&self) -> Command {
+        Command::new(&self.cargo)
     }
 
     /// A program on the search path, else among the installed peers.

@@ -3,14 +3,15 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, completions, config, disable, enable, get, import, list, man, paths,
-    policy, reject, remove, reset_project_choices,
+    add, add_json, approve, completions, config, disable, doctor, enable, get, import, list, logs,
+    man, paths, ping, policy, reconnect, reject, remove, reset_project_choices, status,
 };
 
 /// One host for every MCP server you have.
 ///
 /// Finds the servers that you, your project and your company have configured, says where each comes
-/// from and whether it may run, and edits those files safely. Every command also answers to `swb mcp …`.
+/// from and whether it may run, edits those files safely, connects to every server and says what is
+/// wrong where that fails. Every command also answers to `swb mcp …`.
 #[derive(Debug, Parser)]
 #[command(name = "swb", bin_name = "swb", version, max_term_width = 100)]
 pub struct Arguments {
@@ -69,6 +70,16 @@ pub enum Top {
 pub enum Verb {
     /// List configured servers, without connecting to any
     List(list::List),
+    /// Connect to every server and show how each is doing
+    Status(status::StatusCommand),
+    /// Find out what is wrong with servers, and how to mend it
+    Doctor(doctor::Doctor),
+    /// Show what a server said on standard error
+    Logs(logs::Logs),
+    /// Connect to one server and measure how long it takes to answer
+    Ping(ping::Ping),
+    /// Have running programs of ours connect to a server anew
+    Reconnect(reconnect::Reconnect),
     /// Show one server: where it comes from, what it runs, whether it may
     Get(get::Get),
     /// Add a server: a command to start or a URL to reach

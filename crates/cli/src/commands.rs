@@ -6,17 +6,22 @@ pub mod approve;
 pub mod completions;
 pub mod config;
 pub mod disable;
+pub mod doctor;
 pub mod enable;
 pub mod get;
 pub mod import;
 pub mod list;
+pub mod logs;
 pub mod man;
 pub mod overview;
 pub mod paths;
+pub mod ping;
 pub mod policy;
+pub mod reconnect;
 pub mod reject;
 pub mod remove;
 pub mod reset_project_choices;
+pub mod status;
 
 use crate::arguments::Verb;
 use crate::outcome::{Done, Failure};
@@ -26,6 +31,11 @@ use crate::session::Session;
 pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
     match verb {
         Verb::List(it) => list::run(&it, session),
+        Verb::Status(it) => status::run(&it, session),
+        Verb::Doctor(it) => doctor::run(&it, session),
+        Verb::Logs(it) => logs::run(&it, session),
+        Verb::Ping(it) => ping::run(&it, session),
+        Verb::Reconnect(it) => reconnect::run(&it, session),
         Verb::Get(it) => get::run(&it, session),
         Verb::Add(it) => add::run(&it, session),
         Verb::AddJson(it) => add_json::run(&it, session),
@@ -46,10 +56,18 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
 
 /// JSON for programs, with every character escaped that a terminal would act on.
 pub(crate) fn json(value: &serde_json::Value) -> Done {
+    Done::text(harmless(format!("{value:#}\n")))
+}
+
+/// The same on one line.
+pub(crate) fn json_line(value: &serde_json::Value) -> String {
+    harmless(format!("{value}\n"))
+}
+
+fn harmless(text: String) -> String {
     let is_bad = |c: char| c != '\n' && switchboard::config::shown::is_deceptive(c);
-    let text = format!("{value:#}\n");
     if !text.contains(is_bad) {
-        return Done::text(text);
+        return text;
     }
     let mut escaped = String::with_capacity(text.len() + 64);
     for c in text.chars() {
@@ -61,5 +79,5 @@ pub(crate) fn json(value: &serde_json::Value) -> Done {
             escaped.push(c);
         }
     }
-    Done::text(escaped)
+    escaped
 }

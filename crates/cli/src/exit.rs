@@ -19,11 +19,19 @@ pub enum Exit {
     Conflict,
     /// A server that was required is not ready.
     NotReady,
+    /// A server wants a login.
+    Login,
+    /// A server's program could not be started, or ended before it answered.
+    Start,
+    /// A server could not be reached, or the conversation with it broke.
+    Connection,
+    /// Somebody interrupted us.
+    Interrupted,
 }
 
 impl Exit {
     /// Every outcome, by number.
-    pub const ALL: [Exit; 8] = [
+    pub const ALL: [Exit; 12] = [
         Exit::Success,
         Exit::Failure,
         Exit::Usage,
@@ -32,6 +40,10 @@ impl Exit {
         Exit::NotFound,
         Exit::Conflict,
         Exit::NotReady,
+        Exit::Login,
+        Exit::Start,
+        Exit::Connection,
+        Exit::Interrupted,
     ];
 
     /// The number that the process ends with.
@@ -45,6 +57,10 @@ impl Exit {
             Exit::NotFound => 5,
             Exit::Conflict => 6,
             Exit::NotReady => 7,
+            Exit::Login => 8,
+            Exit::Start => 9,
+            Exit::Connection => 10,
+            Exit::Interrupted => 130,
         }
     }
 
@@ -61,8 +77,14 @@ impl Exit {
             Exit::NotFound => "there is no such server",
             Exit::Conflict => "something of that name is there already, or in several places",
             Exit::NotReady => {
-                "a required server is not ready: it waits for approval, is switched off, refused or invalid"
+                "a required server is not ready: it waits for approval, is switched off, refused or invalid, or time ran out"
             }
+            Exit::Login => "a server wants a login",
+            Exit::Start => "a server's program could not be started, or ended before it answered",
+            Exit::Connection => {
+                "a server could not be reached, does not speak the protocol, or the conversation broke"
+            }
+            Exit::Interrupted => "somebody interrupted us",
         }
     }
 }

@@ -3,8 +3,11 @@
 
 pub mod arguments;
 pub mod commands;
+pub mod connected;
+pub mod control;
 pub mod describe;
 pub mod exit;
+pub mod live;
 pub mod machine;
 pub mod outcome;
 pub mod reference;
@@ -27,6 +30,10 @@ use crate::session::Session;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
 pub fn run(managed: PathBuf) -> ExitCode {
+    if let Some(owner) = live::guarded_owner() {
+        switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
+        return ExitCode::SUCCESS;
+    }
     let arguments = match Arguments::try_parse_from(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {

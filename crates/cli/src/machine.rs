@@ -56,6 +56,10 @@ pub struct Terminal {
     pub is_interactive: bool,
     /// How wide output may be; endless where nobody looks at it directly.
     pub width: usize,
+    /// Does somebody look at standard output?
+    pub is_watched: bool,
+    /// Does somebody look at standard error?
+    pub shows_progress: bool,
 }
 
 impl Machine {
@@ -175,7 +179,13 @@ fn terminal() -> Terminal {
         Some((terminal_size::Width(columns), _)) if stdout.is_terminal() => usize::from(columns),
         Some(_) | None => usize::MAX,
     };
-    Terminal { is_interactive: std::io::stdin().is_terminal() && stdout.is_terminal(), width }
+    let is_watched = stdout.is_terminal();
+    Terminal {
+        is_interactive: std::io::stdin().is_terminal() && is_watched,
+        width,
+        is_watched,
+        shows_progress: std::io::stderr().is_terminal(),
+    }
 }
 
 #[cfg(test)]

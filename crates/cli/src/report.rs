@@ -33,6 +33,36 @@ pub fn print(outcome: Result<Done, Failure>) -> Exit {
     }
 }
 
+/// Prints a piece of output that does not wait for the end. Says whether anybody still reads.
+pub fn say(text: &str) -> Reader {
+    match write(&mut anstream::stdout().lock(), text) {
+        Ok(()) => Reader::There,
+        Err(_) => Reader::Gone,
+    }
+}
+
+/// Is anybody reading?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Yes.
+    There,
+    /// Not any more.
+    Gone,
+}
+
+/// Prints a note beside the output.
+pub fn aside(text: &str) {
+    let _reader_left = write(&mut anstream::stderr().lock(), text);
+}
+
+/// Replaces what the last call with `lines` printed: for output that changes while somebody looks.
+pub fn over(lines: usize, text: &str) -> String {
+    match lines {
+        0 => text.to_owned(),
+        lines => format!("\x1b[{lines}A\x1b[J{text}"),
+    }
+}
+
 fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.write_all(text.as_bytes())?;
     to.flush()

@@ -51,7 +51,8 @@ impl Session {
         Ok(configuration)
     }
 
-    fn surroundings(&self) -> Surroundings {
+    /// What the configuration depends on.
+    pub fn surroundings(&self) -> Surroundings {
         let dynamic = |text: &String| match text.trim_start().starts_with(['{', '[', '"']) {
             true => DynamicConfig::Inline(text.clone()),
             false => DynamicConfig::File(self.machine.working_folder.join(text)),

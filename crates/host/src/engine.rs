@@ -89,7 +89,6 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     fn new(options: Options) -> io::Result<Settings> {
-        let state = &options.places.state;
         let responder =
             Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
         Ok(Settings {
@@ -105,8 +104,8 @@ impl Settings {
             },
             responder,
             logbook: Logbook::open(&options.places.logs())?,
-            eras: Memo::new(&state.join("eras.json"), ERA_LASTS),
-            walls: Memo::new(&state.join("mcp-needs-auth-cache.json"), WALL_LASTS),
+            eras: Memo::new(&options.places.eras(), ERA_LASTS),
+            walls: Memo::new(&options.places.walls(), WALL_LASTS),
             scribe: Scribe::start()?,
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),

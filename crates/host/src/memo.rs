@@ -153,6 +153,11 @@ impl Memo {
         });
     }
 
+    /// Forgets something. Blocks.
+    pub fn forget(&self, key: &str) {
+        self.change(&[Edit::Forget { key: key.to_owned() }]);
+    }
+
     fn is_news(&self, known: &Facts, edit: &Edit) -> bool {
         match edit {
             Edit::Put { .. } => true,
@@ -209,7 +214,7 @@ mod tests {
             (memo.get("a").as_deref(), memo.get("b").as_deref()),
             (Some("legacy"), Some("modern"))
         );
-        memo.change(&[Edit::Forget { key: "a".to_owned() }]);
+        memo.forget("a");
         assert_eq!((memo.get("a"), memo.get("b").as_deref()), (None, Some("modern")));
     }
 

@@ -45,6 +45,16 @@ impl Places {
         self.state.join("logs")
     }
 
+    /// Which servers want a login, for a quarter of an hour.
+    pub fn walls(&self) -> PathBuf {
+        self.state.join("mcp-needs-auth-cache.json")
+    }
+
+    /// Which era servers live in.
+    pub fn eras(&self) -> PathBuf {
+        self.state.join("eras.json")
+    }
+
     /// Where running programs of ours can be spoken to.
     pub fn running(&self) -> PathBuf {
         self.state.join("running")

@@ -8,11 +8,11 @@
 
 mod actor;
 mod acts;
+mod carried;
 mod conversation;
 mod eras;
 mod event_stream;
 mod mischief;
-mod network;
 mod outlet;
 mod over_http;
 mod over_sse;
@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 
 pub(crate) use actor::Life;
 pub use actor::Recorded;
-pub use network::Transport;
-pub(crate) use network::{Running, run};
+pub use carried::Transport;
+pub(crate) use carried::{Running, run};
 pub use over_stdio::{linger, serve_network, serve_stdio};
 
 use crate::script::Script;

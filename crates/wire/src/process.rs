@@ -146,6 +146,17 @@ impl Default for Flock {
     }
 }
 
+/// Lets this process hold as many programs as it may: each takes a handful of open files.
+pub fn raise_file_limit() {
+    const ENOUGH: u64 = 16_384;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let wanted = limit.maximum.map_or(ENOUGH, |most| most.min(ENOUGH));
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = rustix::process::Rlimit { current: Some(wanted), maximum: limit.maximum };
+        let _stays_low = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
+    }
+}
+
 /// What it took to end a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Push {

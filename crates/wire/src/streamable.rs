@@ -4,6 +4,7 @@
 
 mod exchange;
 mod listen;
+mod post;
 mod standing;
 
 use std::borrow::Cow;
@@ -20,14 +21,13 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload};
 use crate::network::{Network, Request, Target};
+use post::{Lifetime, Post, Purpose, cancelled_id};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -35,11 +35,6 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How many things that arrived may wait until the peer takes them; streams are read no further then.
 const WAITING: usize = 64;
-/// What an exchange counts in [`Link::queued`], whatever its size: 256 at once are as many as the peer lets
-/// be under way, and 64 slow ones keep nobody waiting.
-const EXCHANGE: usize = 4 * 1024;
-/// Large questions count for more, but one of 10 MB still leaves room for others.
-const BYTES_PER_BYTE: usize = 64;
 /// How long everything else waits for the server to hear that we are initialized.
 const HOLD: Duration = Duration::from_secs(5);
 /// How long the last notifications and answers may take to leave, and the goodbye after them.
@@ -87,34 +82,6 @@ enum Era {
     Unknown,
 }
 
-/// A message on its way.
-struct Post {
-    purpose: Purpose,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Purpose {
-    /// A question that begins a session.
-    Initialize(Id),
-    /// Any other question.
-    Ask(Id, Lifetime),
-    /// The end of a session's beginning.
-    Initialized,
-    /// Anything else that wants no answer.
-    Tell,
-}
-
-/// Whether the answer to a question can be had when its stream is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lifetime {
-    /// Its stream is all there is; closing it takes the question back.
-    OfItsStream,
-    /// The server goes on without us.
-    OfItsSession,
-}
-
 /// A question under way.
 struct Live {
     abort: AbortHandle,
@@ -132,11 +99,15 @@ enum Said {
     },
 }
 
-/// How an exchange ended.
-struct Done {
-    purpose: Purpose,
-    load: usize,
-    arrival: Option<Arrival>,
+/// What has ended.
+enum Done {
+    Exchange {
+        purpose: Purpose,
+        load: usize,
+        arrival: Option<Arrival>,
+    },
+    /// The server does not want to speak by itself.
+    Standing,
 }
 
 impl HttpLink {
@@ -171,11 +142,11 @@ impl HttpLink {
         match &post.purpose {
             Purpose::Initialize(id) => {
                 let lifetime = Lifetime::OfItsSession;
-                self.live.insert(id.clone(), Live { abort, lifetime, load });
+                self.keep(id.clone(), Live { abort, lifetime, load });
             }
             Purpose::Ask(id, lifetime) => {
                 let lifetime = *lifetime;
-                self.live.insert(id.clone(), Live { abort, lifetime, load });
+                self.keep(id.clone(), Live { abort, lifetime, load });
             }
             Purpose::Initialized => {
                 self.hold = Some(Box::pin(sleep(HOLD)));
@@ -185,6 +156,14 @@ impl HttpLink {
         }
         let run = exchange::run(self.context.clone(), post, self.say.clone());
         self.exchanges.push(Abortable::new(Box::pin(run), registration));
+    }
+
+    /// Ids are the peer's to keep apart. Where it does not, the last question of a name is the one that counts.
+    fn keep(&mut self, id: Id, live: Live) {
+        if let Some(last) = self.live.insert(id, live) {
+            last.abort.abort();
+            self.load -= last.load;
+        }
     }
 
     /// Lets go what was held, up to the next thing that holds the rest.
@@ -227,7 +206,8 @@ impl HttpLink {
         while let Ok(said) = self.said.try_recv() {
             self.hear(said);
         }
-        match &done.purpose {
+        let Done::Exchange { purpose, load, arrival } = done else { return };
+        match &purpose {
             Purpose::Initialize(id) | Purpose::Ask(id, _) => {
                 // One that was called off is counted out already, and nobody waits for it.
                 if self.live.remove(id).is_none() {
@@ -236,15 +216,15 @@ impl HttpLink {
             }
             Purpose::Initialized => {
                 self.telling -= 1;
-                if done.arrival.is_none() {
+                if arrival.is_none() {
                     self.stand();
                 }
                 self.release();
             }
             Purpose::Tell => self.telling -= 1,
         }
-        self.load -= done.load;
-        self.ready.extend(done.arrival);
+        self.load -= load;
+        self.ready.extend(arrival);
     }
 
     /// Opens the stream on which the server speaks by itself.
@@ -255,16 +235,6 @@ impl HttpLink {
         let (abort, registration) = AbortHandle::new_pair();
         self.standing = Some(abort);
         let run = standing::run(self.context.clone(), self.prepared.clone(), self.say.clone());
-        // Counts for nothing, so it pretends to be a question that was called off.
-        let over = Done {
-            purpose: Purpose::Ask(Id::Other(Bytes::new()), Lifetime::OfItsSession),
-            load: 0,
-            arrival: None,
-        };
-        let run = async move {
-            run.await;
-            over
-        };
         self.exchanges.push(Abortable::new(Box::pin(run), registration));
     }
 
@@ -400,43 +370,4 @@ impl fmt::Debug for HttpLink {
 enum Cancelled {
     Silently,
     ToBeSaid,
-}
-
-impl Purpose {
-    fn of(outgoing: &Outgoing) -> Purpose {
-        let is_modern = outgoing.headers.as_ref().is_some_and(|it| it.contains_key(VERSION));
-        match &outgoing.message {
-            Message::Request { id, .. } if is_modern => {
-                Purpose::Ask(id.clone(), Lifetime::OfItsStream)
-            }
-            Message::Request { id, method, .. } if method == "initialize" => {
-                Purpose::Initialize(id.clone())
-            }
-            Message::Request { id, .. } => Purpose::Ask(id.clone(), Lifetime::OfItsSession),
-            Message::Notification { method, .. } if method == "notifications/initialized" => {
-                Purpose::Initialized
-            }
-            Message::Notification { .. } | Message::Answer { .. } => Purpose::Tell,
-        }
-    }
-}
-
-impl Post {
-    fn load(&self) -> usize {
-        EXCHANGE + self.body.len() / BYTES_PER_BYTE
-    }
-}
-
-fn cancelled_id(params: &Payload) -> Option<Id> {
-    #[derive(Deserialize)]
-    struct Cancelled<'a> {
-        #[serde(borrow, rename = "requestId")]
-        id: &'a RawValue,
-    }
-    let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
-    let raw = parsed.id.get();
-    Some(match raw.parse() {
-        Ok(number) => Id::Number(number),
-        Err(_) => Id::Other(Bytes::copy_from_slice(raw.as_bytes())),
-    })
 }

@@ -8,8 +8,16 @@ use super::tree::Tree;
 const COMMANDS: &str = "crates/cli/src/commands/";
 const TESTS: &str = "crates/cli/tests/it/";
 /// Test files that belong to no single command.
-const SHARED: &[&str] =
-    &["main.rs", "support.rs", "docs.rs", "edits.rs", "hostile.rs", "secrets.rs"];
+const SHARED: &[&str] = &[
+    "main.rs",
+    "support.rs",
+    "docs.rs",
+    "edits.rs",
+    "hostile.rs",
+    "killed.rs",
+    "real_servers.rs",
+    "secrets.rs",
+];
 
 /// Finds commands without a test file and test files without a command.
 pub fn find(tree: &Tree) -> Vec<Finding> {

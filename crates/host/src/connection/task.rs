@@ -24,7 +24,7 @@ use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
-use crate::cause::{self, Cause, CauseKind, Evidence};
+use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
 use crate::memo::Edit;
 use crate::trouble;
@@ -92,7 +92,7 @@ struct Held {
 /// What happened next.
 enum Happening {
     Command(Option<Command>),
-    Dialled(Result<Line, Cause>),
+    Dialled(Result<Box<Line>, Cause>),
     Rested,
     Ended(LinkEnd),
     Said(Said),
@@ -189,7 +189,7 @@ impl Task {
                 command = commands.recv() => Happening::Command(command),
                 result = ready(dialling) => {
                     *dialling = None;
-                    Happening::Dialled(result)
+                    Happening::Dialled(result.map(Box::new))
                 }
                 () = at(rest) => Happening::Rested,
             };
@@ -300,9 +300,9 @@ impl Task {
         }
     }
 
-    async fn dialled(&mut self, result: Result<Line, Cause>) {
+    async fn dialled(&mut self, result: Result<Box<Line>, Cause>) {
         let line = match result {
-            Ok(line) => line,
+            Ok(line) => *line,
             Err(cause) => {
                 self.note_failure(&cause);
                 self.happen(Event::OpenFailed(Arc::new(cause)), Search::Now).await;
@@ -613,9 +613,9 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     drop((terms, carrier));
     let outcome = match &dialled {
         Ok(line) => Outcome::Era(line.client.introduction().era),
-        Err(error) => match Cause::from(error).kind {
-            CauseKind::WantsLogin => Outcome::Wall,
-            _ => Outcome::Nothing,
+        Err(error) => match Cause::from(error).outlook() {
+            Outlook::Login => Outcome::Wall,
+            Outlook::Passing | Outlook::Lasting => Outcome::Nothing,
         },
     };
     outcome.remember(&settings, key);

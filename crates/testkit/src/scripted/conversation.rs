@@ -52,6 +52,7 @@ struct State {
 /// A request that is being answered.
 #[derive(Debug)]
 struct Call {
+    serial: usize,
     /// What is written down when it is cancelled.
     what: String,
     stop: oneshot::Sender<Stopped>,
@@ -59,6 +60,8 @@ struct Call {
 
 #[derive(Debug)]
 struct Listener {
+    /// That of its call. Ids are no use for that: clients without sessions share a conversation.
+    serial: usize,
     id: Value,
     wants: Value,
     outlet: Outlet,
@@ -165,8 +168,8 @@ impl Conversation {
             Some("notifications/cancelled") => {
                 let id = &message["params"]["requestId"];
                 let call = self.state().calls.remove(&id.to_string());
-                if let Some(Call { what, stop }) = call {
-                    self.state().listeners.retain(|it| it.id != *id);
+                if let Some(Call { serial, what, stop }) = call {
+                    self.state().listeners.retain(|it| it.serial != serial);
                     self.actor.note_cancelled(&what);
                     let _has_ended = stop.send(Stopped);
                 }
@@ -183,23 +186,29 @@ impl Conversation {
     /// Answers a request that was let in, in the background.
     pub fn start(self: &Arc<Self>, asked: Asked) {
         let (stop, stopped) = oneshot::channel();
-        let call = Call { what: what(&asked), stop };
+        let serial = self.actor.number();
+        let call = Call { serial, what: what(&asked), stop };
         self.state().calls.insert(asked.id.to_string(), call);
         let conversation = Arc::clone(self);
         let at_work = self.actor.at_work();
         tokio::spawn(async move {
-            conversation.answer(&asked, stopped).await;
-            conversation.state().calls.remove(&asked.id.to_string());
-            conversation.state().listeners.retain(|it| it.id != asked.id);
+            conversation.answer(&asked, serial, stopped).await;
+            conversation.state().calls.retain(|_, call| call.serial != serial);
+            conversation.state().listeners.retain(|it| it.serial != serial);
             asked.outlet.finish();
             drop(at_work);
         });
     }
 
-    async fn answer(self: &Arc<Self>, asked: &Asked, stopped: oneshot::Receiver<Stopped>) {
+    async fn answer(
+        self: &Arc<Self>,
+        asked: &Asked,
+        serial: usize,
+        stopped: oneshot::Receiver<Stopped>,
+    ) {
         let actor = &self.actor;
         let answer = async {
-            let outcome = self.outcome(asked).await;
+            let outcome = self.outcome(asked, serial).await;
             mischief::hesitate(&actor.script, &asked.method).await;
             outcome
         };
@@ -230,9 +239,9 @@ impl Conversation {
         mischief::deliver(actor, &asked.method, answer, &asked.outlet);
     }
 
-    async fn outcome(self: &Arc<Self>, asked: &Asked) -> Result<Value, Ending> {
+    async fn outcome(self: &Arc<Self>, asked: &Asked, serial: usize) -> Result<Value, Ending> {
         let script = &self.actor.script;
-        if asked.method.ends_with("/list") {
+        if asked.method.ends_with("/list") && script.list_delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(script.list_delay_ms)).await;
         }
         let params = &asked.params;
@@ -252,7 +261,7 @@ impl Conversation {
             "resources/read" => Ok(repertoire::read(&self.actor, asked.dialect, params)?),
             "prompts/get" => Ok(repertoire::prompt(&self.actor, params)?),
             "completion/complete" => Ok(repertoire::complete(params)),
-            "subscriptions/listen" => self.listen(asked).await,
+            "subscriptions/listen" => self.listen(asked, serial).await,
             "resources/subscribe" => {
                 self.state().resources.push(params["uri"].as_str().unwrap_or_default().to_owned());
                 Ok(json!({}))
@@ -266,7 +275,7 @@ impl Conversation {
         }
     }
 
-    async fn listen(&self, asked: &Asked) -> Result<Value, Ending> {
+    async fn listen(&self, asked: &Asked, serial: usize) -> Result<Value, Ending> {
         let wants = asked.params["notifications"].clone();
         if !wants.is_object() {
             return Err(Trouble::invalid("`notifications` says what to listen to").into());
@@ -280,6 +289,7 @@ impl Conversation {
         asked.outlet.say(&acknowledged);
         let outlet = asked.outlet.clone();
         self.state().listeners.push(Listener {
+            serial,
             id: asked.id.clone(),
             wants,
             outlet,

@@ -1,5 +1,5 @@
 //! What goes wrong with single answers, and at the start of a server.
-//! HTTP's own ways to go wrong are in `network`, those of processes in `over_stdio`.
+//! HTTP's own ways to go wrong are in `carried`, those of processes in `over_stdio`.
 
 use std::io::Write;
 use std::time::Duration;

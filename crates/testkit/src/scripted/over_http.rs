@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::actor::Alive;
+use super::carried::{Arrived, House, document, status, stream, with_header};
 use super::conversation::{Asked, Conversation};
 use super::eras::{self, Dialect, Opened, Trouble};
 use super::event_stream::{self, Source};
 use super::mischief;
-use super::network::{Arrived, House, document, status, stream, with_header};
 use super::outlet::{Mailbox, Outlet};
 use crate::quirk::Quirk;
 use crate::script::{Answers, Era, Sessions, is_modern};

@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::sync::mpsc;
 
+use super::carried::{Arrived, House, status, stream};
 use super::conversation::Conversation;
 use super::eras::Opened;
 use super::event_stream::{self, Source};
-use super::network::{Arrived, House, status, stream};
 use super::outlet::Outlet;
 use super::over_http::Session;
 

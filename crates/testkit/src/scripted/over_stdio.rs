@@ -3,27 +3,31 @@
 use std::io::{self, BufRead, Write};
 use std::process::{self, Command, Stdio};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::actor::{Actor, CRASHED, Life};
+use super::carried::{Transport, run};
 use super::conversation::Conversation;
 use super::eras::Opened;
 use super::event_stream::{DROP, PAUSE};
-use super::network::{Transport, run};
 use super::outlet::{Frame, Outlet};
 use crate::quirk::Quirk;
 use crate::script::Script;
 
 /// However stubborn a program is, it does not outlive the test by more than this.
 const STUBBORN: Duration = Duration::from_secs(300);
-/// How long requests have to be answered after standard input was closed.
+/// How long requests that wait for something have to be answered after standard input was closed.
 const GRACE: Duration = Duration::from_millis(20);
+/// How often those that wait for nothing are let go on before that, however slow the machine is.
+const TURNS: usize = 100;
+/// How long what was answered has to be taken.
+const TAKEN: Duration = Duration::from_secs(2);
 /// The argument that makes the program one that only lives on.
 const LINGER: &str = "--linger";
 const LINGER_APART: &str = "--linger-apart";
@@ -111,7 +115,11 @@ async fn converse(script: Script) {
     let actor = Actor::new(script, Life::Stdio);
     let (sender, frames) = mpsc::unbounded_channel();
     let drips = actor.script.does(&Quirk::SlowDrip);
-    let writer = thread::spawn(move || write(frames, if drips { DROP } else { usize::MAX }));
+    let (done, written) = oneshot::channel();
+    thread::spawn(move || {
+        write(frames, if drips { DROP } else { usize::MAX });
+        let _nobody_waits = done.send(());
+    });
     let mut lines = read();
     let conversation = Conversation::new(&actor, Outlet::Direct(sender), Opened::NotYet);
     while let Some(line) = lines.recv().await {
@@ -120,21 +128,26 @@ async fn converse(script: Script) {
     if lives_on {
         tokio::time::sleep(STUBBORN).await;
     }
-    finish(&actor, conversation, writer).await;
+    finish(&actor, conversation, written).await;
 }
 
 /// Lets answers that are nearly there be written.
-async fn finish(actor: &Arc<Actor>, conversation: Arc<Conversation>, writer: JoinHandle<()>) {
+async fn finish(
+    actor: &Arc<Actor>,
+    conversation: Arc<Conversation>,
+    written: oneshot::Receiver<()>,
+) {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
     let idle = async {
         while actor.busy() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let all_answered = timeout(GRACE, idle).await;
+    let _some_take_longer = timeout(GRACE, idle).await;
     conversation.standing().send(Frame::Stop);
-    if all_answered.is_ok() {
-        let _panicked = writer.join();
-    }
+    let _nobody_reads = timeout(TAKEN, written).await;
 }
 
 /// Lines of standard input, read on a thread that waits while nobody takes them.

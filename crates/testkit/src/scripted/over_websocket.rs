@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::actor::Recorded;
+use super::carried::{Arrived, House, status};
 use super::conversation::Conversation;
 use super::eras::Opened;
-use super::network::{Arrived, House, status};
 use super::outlet::{Frame, Outlet};
 
 const PROTOCOL: &str = "mcp";

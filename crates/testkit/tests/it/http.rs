@@ -176,6 +176,21 @@ fn a_subscription_over_http_is_a_request_that_stays_open() {
 }
 
 #[test]
+fn clients_with_the_same_ids_do_not_disturb_each_other() {
+    let served = Served::http(Script::modern());
+    let wants = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let listen = || post_modern(served.url(), &request(1, "subscriptions/listen", wants.clone()));
+    let (mut one, mut other) = (listen(), listen());
+    one.message();
+    other.message();
+    let mut third = Http::new(served.url());
+    assert_eq!(text(&third.modern_tool(1, "echo", json!({"text": "a"}))), "a");
+    served.change_tools();
+    assert_eq!(one.message()["method"], "notifications/tools/list_changed");
+    assert_eq!(other.message()["method"], "notifications/tools/list_changed");
+}
+
+#[test]
 fn every_request_is_recorded() {
     let served = Served::http(Script::modern());
     let call = request(1, "tools/call", modern(json!({"name": "whoami"})));

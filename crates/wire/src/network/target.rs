@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
@@ -30,14 +32,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// A server that is shown nothing but what is said to it.
-    pub fn new(url: Url) -> Target {
-        Target { url, headers: HeaderMap::new(), largest_message: LARGEST_MESSAGE, authorize: None }
+    /// A server that is shown nothing but what is said to it, and the user that the URL names.
+    pub fn new(mut url: Url) -> Target {
+        let mut headers = HeaderMap::new();
+        if let Some(user) = user_of(&url) {
+            headers.insert(header::AUTHORIZATION, user);
+        }
+        let _has_none = url.set_username("").and_then(|()| url.set_password(None));
+        Target { url, headers, largest_message: LARGEST_MESSAGE, authorize: None }
     }
 
     /// Headers for every request. They are taken for secrets.
     pub fn headers(mut self, headers: HeaderMap) -> Target {
-        self.headers = headers;
+        self.headers.extend(headers);
         self.headers.values_mut().for_each(|value| value.set_sensitive(true));
         self
     }
@@ -73,6 +80,40 @@ impl Target {
             headers.insert(header::AUTHORIZATION, value);
         }
     }
+}
+
+/// The user in a URL, as RFC 7617 shows it to a server.
+fn user_of(url: &Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let mut user = decode(url.username());
+    user.push(b':');
+    user.extend(decode(url.password().unwrap_or_default()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(user))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) if first == b'%' => {
+                bytes.push(byte);
+                rest = &behind[2..];
+            }
+            Some(_) | None => {
+                bytes.push(first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
 }
 
 /// Prints no header's value, and of the URL neither user nor query.

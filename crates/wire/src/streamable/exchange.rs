@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::listen::Resume;
-use super::{Context, Done, Lifetime, Post, Purpose, SESSION, Said};
+use super::post::{Lifetime, Post, Purpose};
+use super::{Context, Done, SESSION, Said};
 use crate::era::code;
 use crate::events::{Event, Events};
 use crate::fault::Fault;
@@ -53,7 +54,7 @@ pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Sai
             told.err().map(|fault| Arrival::Lost { id: None, fault })
         }
     };
-    Done { purpose, load, arrival }
+    Done::Exchange { purpose, load, arrival }
 }
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
@@ -110,6 +111,8 @@ impl Question<'_> {
         let mut session = response.headers().get(SESSION).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);
+            // Should the answer's stream be lost, it is asked for within the session.
+            request.headers.insert(SESSION, session.clone());
         }
         self.read(context, &request.headers, response, Lesson::New { session }).await
     }
@@ -166,7 +169,11 @@ impl Question<'_> {
     /// Some servers refuse with a status and say why as the protocol would.
     async fn read_refusal(&self, mut response: Response) -> Result<Answered, Fault> {
         let status = response.status();
-        let is_about_us = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        // These are about who we are and where we are; what the body says is no answer to the question.
+        let is_about_us = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
+        );
         if is_about_us || kind_of(response.headers()) != Kind::Json {
             return Err(refusal(response).await);
         }

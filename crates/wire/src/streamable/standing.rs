@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::listen::{Listening, RETRY, listen};
-use super::{Context, Said};
+use super::{Context, Done, Said};
 use crate::events::Events;
 use crate::fault::Fault;
 
@@ -19,7 +19,11 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const MOST_DOUBLINGS: u32 = 9;
 
 /// Listens until the server does not want it any more.
-pub(super) async fn run(context: Arc<Context>, prepared: HeaderMap, say: mpsc::Sender<Said>) {
+pub(super) async fn run(
+    context: Arc<Context>,
+    prepared: HeaderMap,
+    say: mpsc::Sender<Said>,
+) -> Done {
     let mut last_id = None;
     let mut retry = RETRY;
     let mut in_vain = 0;
@@ -40,13 +44,13 @@ pub(super) async fn run(context: Arc<Context>, prepared: HeaderMap, say: mpsc::S
                     Heard::Something => in_vain = 0,
                     Heard::Nothing if opened.elapsed() >= LONGEST_WAIT => in_vain = 0,
                     Heard::Nothing => {}
-                    Heard::TooMuch => return,
+                    Heard::TooMuch => return Done::Standing,
                 }
             }
             // A server that was there may be starting again; one that never had such a stream has none.
             Ok(Listening::Refused(status)) if was_open && status.is_server_error() => {}
-            Ok(Listening::Refused(_)) => return,
-            Err(Fault::RedirectedAway { .. }) => return,
+            Ok(Listening::Refused(_)) => return Done::Standing,
+            Err(Fault::RedirectedAway { .. }) => return Done::Standing,
             Err(_) => {}
         }
         sleep(retry.saturating_mul(1 << in_vain).min(LONGEST_WAIT)).await;

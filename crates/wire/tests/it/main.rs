@@ -1,5 +1,10 @@
-//! Tests of two peers that talk to one another, or to a script.
+//! Tests of two peers that talk to one another, to a script, or to a server on a loopback port.
 
 mod client;
+mod network;
 mod peer;
 mod process;
+mod sse;
+mod stage;
+mod streamable;
+mod websocket;

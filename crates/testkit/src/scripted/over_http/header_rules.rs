@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::acts;
+use super::super::carried::Arrived;
 use super::super::eras::{self, Trouble};
-use super::super::network::Arrived;
 
 /// Checks all of them.
 pub fn check(arrived: &Arrived, method: &str, params: &Value) -> Result<(), Trouble> {

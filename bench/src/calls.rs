@@ -1,0 +1,188 @@
+//! What one `tools/call` costs: ours next to floors, to what one would write by hand, and to the official SDKs.
+//! Every client is a process of its own and is asked the same; this file decides what, and draws the page.
+
+pub mod client;
+pub mod echo;
+pub mod rivals;
+pub mod server;
+
+mod by_hand;
+mod floor;
+mod ours;
+mod page;
+mod placement;
+mod question;
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::Command;
+
+use crate::failure::{self, Failure};
+use crate::workplace::Workplace;
+use client::{Client, Pace};
+use placement::Placement;
+use question::{Cost, Question, Transport};
+use server::Listening;
+
+const REPETITIONS: usize = 5;
+const SIZES: [usize; 3] = [SMALL, MEDIUM, LARGE];
+const SMALL: usize = 100;
+const MEDIUM: usize = 10_000;
+const LARGE: usize = 1_000_000;
+const MANY: usize = 64;
+
+/// How calls are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One after the other, client and server on one core.
+    OneCore,
+    /// One after the other, client and server wherever they happen to run.
+    Anywhere,
+    /// Many at a time, client and server wherever they happen to run.
+    InFlight,
+}
+
+const WAYS: [Way; 3] = [Way::OneCore, Way::Anywhere, Way::InFlight];
+
+impl Way {
+    fn in_flight(self) -> usize {
+        match self {
+            Way::OneCore | Way::Anywhere => 1,
+            Way::InFlight => MANY,
+        }
+    }
+
+    fn placement(self) -> Placement {
+        match self {
+            Way::OneCore => Placement::OneCore,
+            Way::Anywhere | Way::InFlight => Placement::Anywhere,
+        }
+    }
+}
+
+/// One client over one transport, and what each of its questions cost, by size and by way.
+struct Row {
+    client: Client,
+    costs: [[Vec<Cost>; WAYS.len()]; SIZES.len()],
+}
+
+/// Measures both transports, or the one that is named.
+pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
+    let wanted: Vec<Transport> = match words {
+        [] => vec![Transport::Stdio, Transport::Http],
+        [one] if one == "stdio" => vec![Transport::Stdio],
+        [one] if one == "http" => vec![Transport::Http],
+        [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
+    };
+    let is_everything = words.is_empty();
+    let rivals = rivals::prepare(workplace)?;
+    let mut parts = Vec::new();
+    for transport in wanted {
+        let clients = client::all(&rivals, transport)?;
+        parts.push((transport, measure(clients, transport)?));
+    }
+    let page = page::draw(&parts);
+    print!("{page}");
+    if !is_everything {
+        return Ok(());
+    }
+    let path = workplace.report("calls.md");
+    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+}
+
+/// Asks all clients by turns, so that a noisy minute is noisy for all of them.
+fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failure> {
+    let on_one_core = Placement::OneCore.during(|| Targets::start(transport))?;
+    let anywhere = Targets::start(transport)?;
+    let mut rows: Vec<Row> =
+        clients.into_iter().map(|client| Row { client, costs: Default::default() }).collect();
+    for repetition in 1..=REPETITIONS {
+        eprintln!("measuring {transport:?}, repetition {repetition} of {REPETITIONS}");
+        for (size, size_index) in SIZES.into_iter().zip(0..) {
+            for (way, way_index) in WAYS.into_iter().zip(0..) {
+                let targets = match way.placement() {
+                    Placement::OneCore => &on_one_core,
+                    Placement::Anywhere => &anywhere,
+                };
+                for row in &mut rows {
+                    let calls = row.client.pace.calls(size, transport);
+                    let (target, in_flight) = (targets.of(&row.client), way.in_flight());
+                    let question = Question { transport, size, calls, in_flight, target };
+                    if let Some(cost) = way.placement().during(|| ask(&row.client, &question))? {
+                        row.costs[size_index][way_index].push(cost);
+                    }
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn ask(client: &Client, question: &Question) -> Result<Option<Cost>, Failure> {
+    let Some([program, words @ ..]) = client.command.as_deref() else { return Ok(None) };
+    let mut command = Command::new(program);
+    let said = failure::output(command.args(words).args(question.words()))?;
+    Cost::parse(said.trim()).map(Some)
+}
+
+impl Row {
+    /// The median cost of this question.
+    fn cost(&self, size: usize, way: Way) -> Option<Cost> {
+        let size = SIZES.iter().position(|it| *it == size)?;
+        let way = WAYS.iter().position(|it| *it == way)?;
+        Cost::median(&self.costs[size][way])
+    }
+}
+
+/// What clients are pointed at: a command to start, or servers that listen.
+enum Targets {
+    Commands { bare: Vec<OsString>, echo: Vec<OsString> },
+    Listening { bare: Listening, echo: Listening },
+}
+
+impl Targets {
+    fn start(transport: Transport) -> Result<Targets, Failure> {
+        Ok(match transport {
+            Transport::Stdio => Targets::Commands {
+                bare: server::echo_command("pipe")?.to_vec(),
+                echo: server::echo_command("stdio")?.to_vec(),
+            },
+            Transport::Http => Targets::Listening {
+                bare: Listening::start("tcp")?,
+                echo: Listening::start("http")?,
+            },
+        })
+    }
+
+    /// The floor talks to a server without a protocol.
+    fn of(&self, client: &Client) -> Vec<OsString> {
+        let is_bare = client.who == client::Who::Floor;
+        match self {
+            Targets::Commands { bare, echo } => if is_bare { bare } else { echo }.clone(),
+            Targets::Listening { bare, echo } => {
+                vec![OsString::from(&if is_bare { bare } else { echo }.address)]
+            }
+        }
+    }
+}
+
+impl Pace {
+    /// How many calls give a steady figure without a long wait.
+    fn calls(self, size: usize, transport: Transport) -> usize {
+        let calls = match (self, size) {
+            (Pace::Native, SMALL) => 20_000,
+            (Pace::Native, MEDIUM) => 10_000,
+            (Pace::Native, _) => 300,
+            (Pace::Sdk, SMALL) => 6_000,
+            (Pace::Sdk, MEDIUM) => 4_000,
+            (Pace::Sdk, _) => 128,
+            (Pace::Script, SMALL) => 2_500,
+            (Pace::Script, MEDIUM) => 2_000,
+            (Pace::Script, _) => 64,
+        };
+        match transport {
+            Transport::Stdio => calls,
+            Transport::Http => (calls / 2).max(MANY),
+        }
+    }
+}

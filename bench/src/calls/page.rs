@@ -1,0 +1,241 @@
+//! Draws the page of a run: what each client cost, and which budgets that meets.
+
+use super::client::Who;
+use super::question::{Cost, Transport};
+use super::{LARGE, MANY, REPETITIONS, Row, SIZES, SMALL, Way};
+use crate::facts;
+use crate::table;
+
+/// The whole page.
+pub fn draw(parts: &[(Transport, Vec<Row>)]) -> String {
+    let mut page = format!(
+        "\
+# A call to another process
+
+Written by `cargo xtask bench calls`. Machine: {}.
+
+Each cell holds three figures: the median time of a call in µs, one after the other, with client and server on one core; the same
+wherever the system puts them; and calls per second with {MANY} in flight, wherever the system puts them. On two cores that fall
+asleep while they wait, most of a short call is waking up, and whether a client gets one core or two is luck; on one core what is
+left is the client's and the server's own work. Budgets of time are therefore judged twice.
+
+All are medians of {REPETITIONS} repetitions, for which all clients took turns. One `tools/call` is answered with a text of the size
+above the column by a server that looks for a few bytes instead of parsing. Every client is a process of its own with one thread for
+its calls (runtimes of JavaScript and Python start more for themselves), measures itself, and has made half as many calls before.
+CPU is the client's alone and peak its largest resident set, for 100 B calls one after the other on one core.
+The ratios hold for this machine; the absolute numbers depend on what else it does.
+",
+        facts::line(),
+    );
+    for (transport, rows) in parts {
+        let title = match transport {
+            Transport::Stdio => "Standard streams",
+            Transport::Http => "Streamable HTTP",
+        };
+        let budgets: Vec<_> = budgets(*transport).iter().map(|it| it.row(rows)).collect();
+        page.push_str(&format!("\n## {title}\n\n{}\n", costs(*transport, rows)));
+        page.push_str(&table::markdown(
+            &["budget", "where", "limit", "measured", ""],
+            &[1, 4],
+            &budgets,
+        ));
+    }
+    page
+}
+
+fn costs(transport: Transport, rows: &[Row]) -> String {
+    let row = |row: &Row| {
+        let mut cells = vec![row.client.who.label(transport).to_owned()];
+        cells.extend(SIZES.map(|size| {
+            let figure = |way, figure: fn(&Cost) -> f64| {
+                row.cost(size, way).map_or("–".to_owned(), |it| short(figure(&it)))
+            };
+            let times = [Way::OneCore, Way::Anywhere].map(|way| figure(way, |it| it.p50));
+            let many = figure(Way::InFlight, |it| it.calls_per_second);
+            format!("{} / {} / {many}", times[0], times[1])
+        }));
+        let small = row.cost(SMALL, Way::OneCore);
+        let part = |figure: fn(&Cost) -> f64| {
+            small.as_ref().map_or("–".to_owned(), |it| short(figure(it)))
+        };
+        cells.push(part(|it| it.processor_per_call));
+        cells.push(part(|it| it.peak_kilobytes * 1024.0 / 1e6));
+        cells
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    table::markdown(&["client", "100 B", "10 KB", "1 MB", "CPU µs", "peak MB"], &[], &rows)
+}
+
+/// What ours may cost, measured by what another client costs.
+struct Budget {
+    what: &'static str,
+    other: Who,
+    size: usize,
+    way: Way,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    /// The time of a call is at most so many times the other's.
+    AtMost(f64),
+    /// The other's time of a call is at least so many times ours.
+    TimesFaster(f64),
+    /// Calls per second are at least so many times the other's.
+    TimesMore(f64),
+}
+
+fn budgets(transport: Transport) -> Vec<Budget> {
+    use Limit::{AtMost, TimesFaster, TimesMore};
+    let by_hand = ("100 B: time, next to by hand", Who::ByHand, SMALL, AtMost(1.5));
+    let times = match transport {
+        Transport::Stdio => vec![
+            by_hand,
+            ("100 B: faster than the Rust SDK", Who::Rmcp, SMALL, TimesFaster(3.0)),
+            (
+                "100 B: faster than the TypeScript SDK v1",
+                Who::TypescriptV1,
+                SMALL,
+                TimesFaster(3.0),
+            ),
+            (
+                "100 B: faster than the TypeScript SDK v2",
+                Who::TypescriptV2,
+                SMALL,
+                TimesFaster(3.0),
+            ),
+            ("100 B: faster than the Python SDK", Who::Python, SMALL, TimesFaster(3.0)),
+            ("1 MB: faster than the Rust SDK", Who::Rmcp, LARGE, TimesFaster(8.0)),
+        ],
+        Transport::Http => vec![
+            by_hand,
+            ("100 B: faster than the Rust SDK", Who::Rmcp, SMALL, TimesFaster(5.0)),
+            ("1 MB: faster than the Rust SDK", Who::Rmcp, LARGE, TimesFaster(4.0)),
+        ],
+    };
+    let twice = times.into_iter().flat_map(|(what, other, size, limit)| {
+        [Way::OneCore, Way::Anywhere].map(|way| Budget { what, other, size, way, limit })
+    });
+    let in_flight = match transport {
+        Transport::Stdio => Some(Budget {
+            what: "100 B: more calls/s than the Rust SDK",
+            other: Who::Rmcp,
+            size: SMALL,
+            way: Way::InFlight,
+            limit: TimesMore(5.0),
+        }),
+        Transport::Http => None,
+    };
+    twice.chain(in_flight).collect()
+}
+
+impl Budget {
+    fn row(&self, rows: &[Row]) -> Vec<String> {
+        let of =
+            |who: Who| rows.iter().find(|row| row.client.who == who)?.cost(self.size, self.way);
+        let both = of(Who::Ours).zip(of(self.other));
+        let ratio = both.map(|(ours, it)| match self.limit {
+            Limit::AtMost(_) => ours.p50 / it.p50,
+            Limit::TimesFaster(_) => it.p50 / ours.p50,
+            Limit::TimesMore(_) => ours.calls_per_second / it.calls_per_second,
+        });
+        let (limit, is_met) = match self.limit {
+            Limit::AtMost(most) => (format!("≤ {most}×"), ratio.map(|it| it <= most)),
+            Limit::TimesFaster(least) | Limit::TimesMore(least) => {
+                (format!("≥ {least}×"), ratio.map(|it| it >= least))
+            }
+        };
+        let way = match self.way {
+            Way::OneCore => "one core",
+            Way::Anywhere => "anywhere",
+            Way::InFlight => "64 in flight",
+        };
+        let verdict = match is_met {
+            Some(true) => "met",
+            Some(false) => "**missed**",
+            None => "unknown: not measured",
+        };
+        let measured = ratio.map_or("–".to_owned(), |ratio| format!("{}×", two_digits(ratio)));
+        [self.what, way, &limit, &measured, verdict].map(str::to_owned).to_vec()
+    }
+}
+
+/// A ratio, precise enough to tell on which side of a limit it is.
+fn two_digits(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
+}
+
+/// A number with as many digits as mean something.
+fn short(number: f64) -> String {
+    if number < 20.0 { format!("{number:.1}") } else { thousands(number) }
+}
+
+/// A whole number, with a comma between thousands.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::client::{Client, Pace};
+
+    fn row(who: Who, p50: f64, calls_per_second: f64) -> Row {
+        let cost = Cost { p50, calls_per_second, processor_per_call: 0.0, peak_kilobytes: 0.0 };
+        let client = Client { who, pace: Pace::Native, command: None };
+        let mut row = Row { client, costs: Default::default() };
+        row.costs.iter_mut().flatten().for_each(|costs| costs.push(cost));
+        row
+    }
+
+    fn budget(limit: Limit) -> Budget {
+        Budget { what: "it", other: Who::Rmcp, size: SMALL, way: Way::OneCore, limit }
+    }
+
+    #[track_caller]
+    fn check(limit: Limit, ours: (f64, f64), expected: [&str; 3]) {
+        let rows = [row(Who::Ours, ours.0, ours.1), row(Who::Rmcp, 10.0, 100.0)];
+        assert_eq!(budget(limit).row(&rows)[2..], expected);
+    }
+
+    #[test]
+    fn a_budget_is_met_at_its_limit_and_missed_beyond() {
+        check(Limit::AtMost(1.5), (15.0, 0.0), ["≤ 1.5×", "1.50×", "met"]);
+        check(Limit::AtMost(1.5), (20.0, 0.0), ["≤ 1.5×", "2.00×", "**missed**"]);
+        check(Limit::TimesFaster(5.0), (2.0, 0.0), ["≥ 5×", "5.00×", "met"]);
+        check(Limit::TimesFaster(5.0), (4.0, 0.0), ["≥ 5×", "2.50×", "**missed**"]);
+        check(Limit::TimesMore(5.0), (0.0, 500.0), ["≥ 5×", "5.00×", "met"]);
+        check(Limit::TimesMore(5.0), (0.0, 100.0), ["≥ 5×", "1.00×", "**missed**"]);
+    }
+
+    #[test]
+    fn a_client_that_was_not_measured_meets_no_budget() {
+        let row = budget(Limit::AtMost(1.0)).row(&[row(Who::Rmcp, 1.0, 1.0)]);
+        assert_eq!(row[2..], ["≤ 1×", "–", "unknown: not measured"]);
+    }
+
+    #[test]
+    fn every_budget_of_time_is_judged_in_both_places() {
+        for transport in [Transport::Stdio, Transport::Http] {
+            let budgets = budgets(transport);
+            let count = |way| budgets.iter().filter(|it| it.way == way).count();
+            assert_eq!(count(Way::OneCore), count(Way::Anywhere));
+        }
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!(
+            [7.0, 123.0, 1234.5, 1_234_567.0].map(thousands),
+            ["7", "123", "1,234", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! The official SDKs' clients: programs of ours in `bench/rivals`, written to each SDK's documentation.
+//! Each is installed at a pinned version, and anew when the pins change.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::Failure;
+use crate::workplace::Workplace;
+
+const NODE: &[&str] = &["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"];
+const PYTHON: &[&str] = &["mcp==2.3.0"];
+
+/// What begins each rival's command.
+#[derive(Debug)]
+pub struct Rivals {
+    /// The official Rust SDK.
+    pub rmcp: Vec<OsString>,
+    /// The official TypeScript SDK, version 1.
+    pub typescript_v1: Vec<OsString>,
+    /// The official TypeScript SDK, version 2.
+    pub typescript_v2: Vec<OsString>,
+    /// The official Python SDK.
+    pub python: Vec<OsString>,
+}
+
+/// Installs and builds what is missing.
+pub fn prepare(workplace: &Workplace) -> Result<Rivals, Failure> {
+    let peers = &workplace.peers;
+    let sources = workplace.root.join("bench").join("rivals");
+    fs::create_dir_all(peers).map_err(|error| Failure::file(peers, error))?;
+    mark_as_cache(peers)?;
+
+    let sdks = peers.join("sdks");
+    once(&peers.join("sdks.installed"), NODE, || {
+        fs::create_dir_all(&sdks).map_err(|error| Failure::file(&sdks, error))?;
+        let mut npm = Command::new("npm");
+        // A lock file would name the registry's host inside our tree.
+        npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--prefix"]);
+        run(npm.arg(&sdks).args(NODE))
+    })?;
+
+    let venv = peers.join("python");
+    let python = venv.join("bin").join("python");
+    once(&peers.join("python.installed"), PYTHON, || {
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        run(pip.args(PYTHON))
+    })?;
+
+    let built = peers.join("rmcp");
+    let mut build = workplace.cargo();
+    build.args(["build", "--release", "--locked", "--manifest-path"]);
+    build.arg(sources.join("rmcp").join("Cargo.toml")).arg("--target-dir").arg(&built);
+    run(&mut build)?;
+
+    let node = |script: &str| vec!["node".into(), sources.join(script).into()];
+    Ok(Rivals {
+        rmcp: vec![built.join("release").join("rival-rmcp").into()],
+        typescript_v1: node("typescript_v1.mjs"),
+        typescript_v2: node("typescript_v2.mjs"),
+        python: vec![python.into(), sources.join("python_sdk.py").into()],
+    })
+}
+
+/// Does it unless it was done for the same pins.
+fn once(
+    stamp: &Path,
+    pins: &[&str],
+    install: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let pins = pins.join("\n");
+    if fs::read_to_string(stamp).is_ok_and(|installed| installed == pins) {
+        return Ok(());
+    }
+    install()?;
+    fs::write(stamp, pins).map_err(|error| Failure::file(stamp, error))
+}
+
+/// Says to backups, and to our own walls, that nothing here is ours.
+fn mark_as_cache(folder: &Path) -> Result<(), Failure> {
+    let mark = folder.join("CACHEDIR.TAG");
+    let signature = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    fs::write(&mark, signature).map_err(|error| Failure::file(&mark, error))
+}
+
+/// Runs a command whose output people may want to see.
+fn run(command: &mut Command) -> Result<(), Failure> {
+    let program = PathBuf::from(command.get_program());
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    eprintln!("==> install: {} {}", program.display(), words.join(" "));
+    let status = command.status();
+    let status = status.map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
+    if !status.success() {
+        return Err(Failure::Failed { program, status, said: String::new() });
+    }
+    Ok(())
+}

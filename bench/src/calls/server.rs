@@ -1,0 +1,78 @@
+//! Servers that belong to a measurement: started for it, and ended with it.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::echo;
+use crate::failure::Failure;
+
+/// A server on its standard streams. Dropping it ends it.
+pub struct Piped {
+    /// Where it reads from.
+    pub input: ChildStdin,
+    /// Where it writes to.
+    pub output: ChildStdout,
+    _child: Ended,
+}
+
+impl Piped {
+    /// Starts a server.
+    pub fn start(command: &[OsString]) -> Result<Piped, Failure> {
+        let (program, arguments) = command.split_first().ok_or(Failure::Question)?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn();
+        let mut child =
+            child.map_err(|error| Failure::NotStarted { program: program.into(), error })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::Question);
+        };
+        Ok(Piped { input, output, _child: Ended(child) })
+    }
+}
+
+/// An echo server that listens. Dropping it ends it.
+pub struct Listening {
+    /// Where, as it says itself.
+    pub address: String,
+    _child: Ended,
+}
+
+impl Listening {
+    /// Starts an echo server of this kind and waits until it has said where it listens.
+    pub fn start(kind: &str) -> Result<Listening, Failure> {
+        let command = echo_command(kind)?;
+        let program = PathBuf::from(&command[0]);
+        let mut child = Command::new(&program);
+        child.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let fail = |error| Failure::NotStarted { program: program.clone(), error };
+        let mut child = Ended(child.spawn().map_err(fail)?);
+        let output = child.0.stdout.take().ok_or(Failure::Question)?;
+        let mut address = String::new();
+        BufReader::new(output).read_line(&mut address).map_err(fail)?;
+        Ok(Listening { address: address.trim().to_owned(), _child: child })
+    }
+}
+
+/// The command that makes this program an echo server.
+pub fn echo_command(kind: &str) -> Result<[OsString; 3], Failure> {
+    Ok([own_program()?.into(), echo::WORD.into(), kind.into()])
+}
+
+/// Where this program is.
+pub fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::NotStarted { program: "swb-bench".into(), error })
+}
+
+/// A process that does not outlive its owner.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _gone_already = self.0.kill();
+        let _gone_already = self.0.wait();
+    }
+}

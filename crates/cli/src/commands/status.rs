@@ -1,0 +1,315 @@
+//! `swb status`: connects to every server, and says how each is doing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::config::cascade::{Server, State};
+use switchboard::config::shown::printable;
+use switchboard::connection::state::Persistence;
+use switchboard::connection::{Status, View};
+use switchboard::engine::{Host, Snapshot};
+use switchboard::load::Configuration;
+use switchboard::reload::Follower;
+use tokio::time::Instant;
+
+use crate::connected;
+use crate::control;
+use crate::describe;
+use crate::exit::Exit;
+use crate::live;
+use crate::outcome::{Done, Failure};
+use crate::report::{self, Reader};
+use crate::session::Session;
+
+/// Arguments of `swb status`.
+#[derive(Debug, Args)]
+pub struct StatusCommand {
+    /// Only these servers
+    pub names: Vec<String>,
+    /// Stay, follow changes of configuration, and show every change
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Fail unless this server is connected; may be repeated. Others are not waited for
+    #[arg(long, value_name = "NAME")]
+    pub require: Vec<String>,
+    /// Stop waiting after so many seconds; what is not connected by then is shown as pending
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub ready_timeout: Option<Duration>,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds is wanted".to_owned())
+}
+
+/// Runs the command.
+pub fn run(arguments: &StatusCommand, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    let servers = live::in_play(session, &configuration, &arguments.names)?;
+    require_configured(arguments, session, &configuration)?;
+    if arguments.watch {
+        return watch(arguments, session, configuration.clone());
+    }
+    let snapshot = live::run(session, Persistence::Once, async |host| {
+        let wanted = live::chosen(&configuration, &all_names(arguments));
+        host.apply_wanted(wanted).await;
+        let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
+        let is_settled = |snapshot: &Snapshot| is_settled(snapshot, &arguments.require);
+        Ok(live::settle(session, host, deadline, is_settled).await)
+    })?;
+    let done = show(session, &servers, &snapshot);
+    match missing(&snapshot, &arguments.require) {
+        None => Ok(done),
+        Some((name, exit)) => {
+            let what = format!("\nthe required server `{}` is not connected\n", printable(&name));
+            Ok(Done { exit: Some(exit), ..done.note(what) })
+        }
+    }
+}
+
+/// Those that were named, and those that are required.
+fn all_names(arguments: &StatusCommand) -> Vec<String> {
+    match arguments.names.is_empty() {
+        true => Vec::new(),
+        false => arguments.names.iter().chain(&arguments.require).cloned().collect(),
+    }
+}
+
+/// A required server that cannot even be tried fails before anything is started.
+fn require_configured(
+    arguments: &StatusCommand,
+    session: &Session,
+    configuration: &Configuration,
+) -> Result<(), Failure> {
+    for name in &arguments.require {
+        let server = configuration.effective.winner(name);
+        let server = server.ok_or_else(|| session.not_found(configuration, name))?;
+        if server.is_ready() {
+            continue;
+        }
+        let exit = match &server.state {
+            State::Refused(_) => Exit::Policy,
+            State::Invalid => Exit::Configuration,
+            State::Ready
+            | State::Pending(_)
+            | State::Rejected
+            | State::Disabled(_)
+            | State::Shadowed { .. }
+            | State::Duplicate { .. }
+            | State::LeftOut(_) => Exit::NotReady,
+        };
+        let state = describe::state_text(&server.state);
+        let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
+        return Err(match describe::state_reason(session, server) {
+            Some(reason) => failure.hint(&reason),
+            None => failure,
+        });
+    }
+    Ok(())
+}
+
+fn is_settled(snapshot: &Snapshot, required: &[String]) -> bool {
+    match required.is_empty() {
+        true => snapshot.is_settled(),
+        false => required
+            .iter()
+            .all(|name| snapshot.servers.get(name).is_some_and(|view| view.status.is_settled())),
+    }
+}
+
+/// The first required server that is not connected, and how the process ends for it.
+fn missing(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
+    required.iter().find_map(|name| {
+        let exit =
+            snapshot.servers.get(name).map_or(Exit::NotReady, |it| connected::exit(&it.status));
+        (exit != Exit::Success).then(|| (name.clone(), exit))
+    })
+}
+
+fn show(session: &Session, servers: &[&Server], snapshot: &Snapshot) -> Done {
+    if session.wants_json() {
+        let servers: Vec<Json> =
+            servers.iter().map(|it| server_json(session, it, snapshot)).collect();
+        return super::json(&json!({"servers": servers}));
+    }
+    if servers.is_empty() {
+        return Done::text("No MCP servers to connect to: swb list says where was looked.\n");
+    }
+    let mut done = Done::text(connected::table(session, servers, snapshot));
+    for server in servers {
+        match snapshot.servers.get(&server.name) {
+            Some(view) => done.notes.push_str(&connected::trouble(view)),
+            None => {
+                if let Some(reason) = describe::state_reason(session, server) {
+                    done.notes
+                        .push_str(&format!("note: `{}`: {reason}\n", printable(&server.name)));
+                }
+            }
+        }
+    }
+    if !done.notes.is_empty() {
+        done.notes.insert(0, '\n');
+    }
+    done
+}
+
+fn server_json(session: &Session, server: &Server, snapshot: &Snapshot) -> Json {
+    match snapshot.servers.get(&server.name) {
+        Some(view) => connected::view_json(view),
+        None => connected::idle_json(session, server),
+    }
+}
+
+/// Stays: follows the configuration, answers `swb reconnect`, and shows what changes.
+fn watch(
+    arguments: &StatusCommand,
+    session: &Session,
+    configuration: Configuration,
+) -> Result<Done, Failure> {
+    let watched = live::run(session, Persistence::Patient, async |host| {
+        let cannot = |error| {
+            Failure::new(Exit::Failure, "the configuration cannot be watched").because(error)
+        };
+        let mut follower =
+            Follower::start(session.surroundings(), &configuration).map_err(cannot)?;
+        let control = control::serve(host.clone(), &session.machine.places.running());
+        let mut screen = Screen { session, drawn: 0, known: BTreeMap::new() };
+        let mut configuration = configuration;
+        host.apply_wanted(live::chosen(&configuration, &all_names(arguments))).await;
+        let mut changes = host.watch();
+        loop {
+            let snapshot = changes.borrow_and_update().clone();
+            if screen.show(arguments, &configuration, &snapshot) == Reader::Gone {
+                break;
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                next = follower.next() => if let Some(next) = next {
+                    configuration = next;
+                    let wanted = live::chosen(&configuration, &all_names(arguments));
+                    host.apply_wanted(wanted).await;
+                },
+            }
+        }
+        control.end().await;
+        Ok(())
+    });
+    match watched {
+        // Somebody has seen enough: that is how a watch ends.
+        Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::default()),
+        Ok(()) => Ok(Done::default()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What was shown so far.
+struct Screen<'s> {
+    session: &'s Session,
+    drawn: usize,
+    known: BTreeMap<String, String>,
+}
+
+impl Screen<'_> {
+    fn show(
+        &mut self,
+        arguments: &StatusCommand,
+        configuration: &Configuration,
+        snapshot: &Arc<Snapshot>,
+    ) -> Reader {
+        let is_screen = self.session.machine.terminal.is_watched && !self.session.wants_json();
+        if !is_screen {
+            return self.lines(snapshot);
+        }
+        let winners = configuration.effective.servers.iter().filter(|it| it.is_in_play());
+        let servers: Vec<&Server> = winners
+            .filter(|it| arguments.names.is_empty() || arguments.names.contains(&it.name))
+            .collect();
+        let mut text = connected::table(self.session, &servers, snapshot);
+        for view in snapshot.servers.values() {
+            if let Some(cause) = view.status.cause() {
+                let line =
+                    format!("`{}`: {}", printable(&view.name), printable(&cause.to_string()));
+                let width = self.session.machine.terminal.width;
+                text.push_str(&line.chars().take(width).collect::<String>());
+                text.push('\n');
+            }
+        }
+        let drawn = text.lines().count();
+        let reader = report::say(&report::over(self.drawn, &text));
+        self.drawn = drawn;
+        reader
+    }
+
+    /// One line for every server that changed.
+    fn lines(&mut self, snapshot: &Snapshot) -> Reader {
+        let mut now = BTreeMap::new();
+        let mut text = String::new();
+        for (name, view) in &snapshot.servers {
+            let line = match self.session.wants_json() {
+                true => super::json_line(&connected::view_json(view)),
+                false => plain_line(view),
+            };
+            if self.known.get(name) != Some(&line) {
+                text.push_str(&line);
+            }
+            now.insert(name.clone(), line);
+        }
+        for name in self.known.keys().filter(|name| !now.contains_key(*name)) {
+            let gone = match self.session.wants_json() {
+                true => super::json_line(&json!({"name": name, "state": "removed"})),
+                false => format!("{}  removed\n", printable(name)),
+            };
+            text.push_str(&gone);
+        }
+        self.known = now;
+        report::say(&text)
+    }
+}
+
+fn plain_line(view: &View) -> String {
+    let name = printable(&view.name);
+    let state = view.status.id();
+    match (&view.status, view.status.cause()) {
+        (Status::Pending { attempt, most, .. }, None) => {
+            format!("{name}  {state} ({attempt}/{most})\n")
+        }
+        (Status::Connected, _) => {
+            let tools = view.catalogue.items(switchboard::catalogue::List::Tools).len();
+            format!("{name}  {state}, {}\n", describe::counted(tools, "tool", "tools"))
+        }
+        (_, Some(cause)) => format!("{name}  {state}: {}\n", printable(&cause.to_string())),
+        (_, None) => format!("{name}  {state}\n"),
+    }
+}
+
+/// Connects to one server for a command that needs it, or says why that failed.
+pub(super) async fn connected_view(
+    session: &Session,
+    host: &Host,
+    configuration: &Configuration,
+    name: &str,
+) -> Arc<View> {
+    let names = [name.to_owned()];
+    host.apply_wanted(live::chosen(configuration, &names)).await;
+    let snapshot = live::settle(session, host, None, |it| is_settled(it, &names)).await;
+    snapshot.servers[name].clone()
+}
+
+/// The definition of a name that may be connected to.
+pub(super) fn ready<'c>(
+    session: &Session,
+    configuration: &'c Configuration,
+    name: &str,
+) -> Result<&'c Server, Failure> {
+    let arguments = StatusCommand {
+        names: Vec::new(),
+        watch: false,
+        require: vec![name.to_owned()],
+        ready_timeout: None,
+    };
+    require_configured(&arguments, session, configuration)?;
+    configuration.effective.winner(name).ok_or_else(|| session.not_found(configuration, name))
+}

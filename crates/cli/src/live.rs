@@ -1,0 +1,222 @@
+//! A running host for one command: made from the machine and the flags, and stopped whatever happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::address::Around;
+use switchboard::config::cascade::Server;
+use switchboard::connection::Wanted;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::{self, Host, Options, Snapshot};
+use switchboard::load::Configuration;
+use switchboard::wire::network;
+use switchboard::wire::process::{self, GuardProgram};
+use tokio::time::{Instant, timeout_at};
+
+use crate::connected;
+use crate::exit::Exit;
+use crate::outcome::Failure;
+use crate::report;
+use crate::session::Session;
+
+/// The word that makes this program a guard. Nobody types it.
+const GUARD: &str = "__guard";
+/// How often what is shown while servers start is drawn anew.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Whom to guard, where this program was started to do so.
+pub fn guarded_owner() -> Option<String> {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next() {
+        Some(word) if word == GUARD => arguments.next(),
+        Some(_) | None => None,
+    }
+}
+
+/// Runs something with a host, and stops the host afterwards. An interrupt ends it early.
+pub fn run<T>(
+    session: &Session,
+    persistence: Persistence,
+    work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let options = options(session, persistence)?;
+    process::raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").because(error))?;
+    runtime.block_on(async {
+        // What a killed predecessor may have left behind; nobody waits for it but the end.
+        let reaping = tokio::task::spawn_blocking(process::reap);
+        let (host, task) = Host::start(options)
+            .map_err(|error| Failure::new(Exit::Failure, "the host cannot start").because(error))?;
+        let outcome = tokio::select! {
+            outcome = work(&host) => outcome,
+            () = interrupted() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        };
+        host.stop().await;
+        let _panicked = task.await;
+        let _panicked = reaping.await;
+        outcome
+    })
+}
+
+/// Comes back when somebody wants us to end.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    let _cannot_be_heard = tokio::signal::ctrl_c().await;
+}
+
+fn options(session: &Session, persistence: Persistence) -> Result<Options, Failure> {
+    let machine = &session.machine;
+    let guard = std::env::current_exe()
+        .ok()
+        .map(|program| GuardProgram { command: program.into(), args: vec![GUARD.into()] });
+    Ok(Options {
+        places: machine.places.clone(),
+        around: Around {
+            home: machine.home.clone(),
+            working_folder: machine.working_folder.clone(),
+            variables: BTreeMap::clone(&machine.variables),
+        },
+        local_width: number(session, "MCP_SERVER_CONNECTION_BATCH_SIZE", engine::LOCAL_WIDTH)?,
+        remote_width: number(
+            session,
+            "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE",
+            engine::REMOTE_WIDTH,
+        )?,
+        connect_within: milliseconds(session, "MCP_TIMEOUT", engine::CONNECT_WITHIN)?,
+        persistence,
+        network: network(session)?,
+        guard,
+    })
+}
+
+fn number(session: &Session, name: &str, usual: usize) -> Result<usize, Failure> {
+    match session.machine.variables.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(usual),
+        Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
+            Failure::new(Exit::Usage, &format!("{name} must be a whole number above zero"))
+        }),
+    }
+}
+
+/// A variable that holds a time in milliseconds.
+pub fn milliseconds(session: &Session, name: &str, usual: Duration) -> Result<Duration, Failure> {
+    let usual = usize::try_from(usual.as_millis()).unwrap_or(usize::MAX);
+    let number = number(session, name, usual)?;
+    Ok(Duration::from_millis(u64::try_from(number).unwrap_or(u64::MAX)))
+}
+
+/// The way out, as the variables that everybody uses describe it.
+fn network(session: &Session) -> Result<network::Settings, Failure> {
+    let variables = &session.machine.variables;
+    let either = |name: &str| {
+        let found = variables.get(&name.to_ascii_lowercase()).or_else(|| variables.get(name));
+        found.filter(|value| !value.is_empty()).cloned()
+    };
+    let file = |name: &str| match variables.get(name).filter(|path| !path.is_empty()) {
+        None => Ok(None),
+        Some(path) => std::fs::read(path).map(Some).map_err(|error| {
+            let message = format!("{name} names a file that cannot be read");
+            Failure::new(Exit::Configuration, &message).because(error)
+        }),
+    };
+    let mut extra_ca = Vec::new();
+    for name in ["NODE_EXTRA_CA_CERTS", "SWITCHBOARD_CA_FILE"] {
+        extra_ca.extend(file(name)?);
+    }
+    let certificate = file("SWITCHBOARD_CLIENT_CERTIFICATE")?;
+    let key = file("SWITCHBOARD_CLIENT_KEY")?;
+    let identity = certificate.map(|certificate| {
+        let key = key.unwrap_or_default();
+        [certificate, b"\n".to_vec(), key].concat()
+    });
+    Ok(network::Settings {
+        user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
+        proxies: network::Proxies {
+            http: either("HTTP_PROXY"),
+            https: either("HTTPS_PROXY"),
+            all: either("ALL_PROXY"),
+            no: either("NO_PROXY"),
+        },
+        extra_ca,
+        identity,
+        connect_timeout: engine::CONNECT_WITHIN,
+    })
+}
+
+/// The servers of a configuration that may start and were asked for; all where none was named.
+pub fn chosen(configuration: &Configuration, names: &[String]) -> Vec<Wanted> {
+    let mut wanted = engine::wanted(&configuration.effective);
+    if !names.is_empty() {
+        wanted.retain(|it| names.iter().any(|name| name == it.name()));
+    }
+    wanted
+}
+
+/// The definitions that count, of the names that were asked for.
+pub fn in_play<'c>(
+    session: &Session,
+    configuration: &'c Configuration,
+    names: &[String],
+) -> Result<Vec<&'c Server>, Failure> {
+    let winners = configuration.effective.servers.iter().filter(|server| server.is_in_play());
+    if names.is_empty() {
+        return Ok(winners.collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            let winner = configuration.effective.winner(name);
+            winner.ok_or_else(|| session.not_found(configuration, name))
+        })
+        .collect()
+}
+
+/// Waits until servers are settled, or time is up, and shows meanwhile what is going on.
+pub async fn settle(
+    session: &Session,
+    host: &Host,
+    deadline: Option<Instant>,
+    is_settled: impl Fn(&Snapshot) -> bool,
+) -> Arc<Snapshot> {
+    let mut watch = host.watch();
+    let shows = session.machine.terminal.shows_progress && !session.wants_json();
+    let mut drawn = 0;
+    loop {
+        let snapshot = watch.borrow_and_update().clone();
+        let is_over =
+            is_settled(&snapshot) || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if shows {
+            let text = if is_over { String::new() } else { connected::progress(&snapshot) };
+            report::aside(&report::over(drawn, &text));
+            drawn = text.lines().count();
+        }
+        if is_over {
+            return snapshot;
+        }
+        // Drawn at most so often; a change in between is seen with the next one.
+        let pause = Instant::now() + REDRAW;
+        let limit = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        let _changed_or_time_up = timeout_at(limit, watch.changed()).await;
+        if shows && !is_settled(&watch.borrow()) {
+            tokio::time::sleep_until(pause.min(limit)).await;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `swb logs`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use testkit::{Quirk, Script, Scripted};
+
+use crate::support::{USER, json, scene};
+
+#[test]
+fn what_a_server_said_is_kept_and_shown_without_its_control_characters() {
+    let scene = scene();
+    let loud = r#"{"command": "sh", "args": ["-c", "printf 'one\\n\\033[2Jtwo\\n' >&2; exit 1"]}"#;
+    let lines = Scripted::entry(&Script::legacy().quirk(Quirk::StderrLines { n: 500 }));
+    scene.servers(USER, &format!("\"loud\": {loud}, \"lines\": {lines}"));
+    scene.swb(&["ping", "loud"]);
+    let shown = scene.swb(&["logs", "loud"]);
+    let text = shown.ok();
+    assert!(text.starts_with("one\n") && text.contains("[2Jtwo\n"), "{text}");
+    assert!(
+        !text.contains('\u{1b}') && text.contains("the program ended with exit code 1"),
+        "{text}"
+    );
+    scene.swb(&["ping", "lines"]).ok();
+    let all = scene.swb(&["logs", "lines", "-n", "0"]);
+    assert!(all.ok().lines().count() > 500, "{}", all.stdout.lines().count());
+    assert_eq!(scene.swb(&["logs", "lines", "-n", "3"]).ok().lines().count(), 3);
+    let some = json(&scene, &["logs", "lines", "-n", "2", "--json"]);
+    assert_eq!(some["lines"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_server_without_a_log_and_a_server_that_is_none_are_told_apart() {
+    let scene = scene();
+    scene.servers(USER, r#""quiet": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["logs", "quiet"]).shown());
+    insta::assert_snapshot!("nobody", scene.swb(&["logs", "nobody"]).fails(5));
+}
+
+#[test]
+fn a_log_can_be_followed() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+    scene.swb(&["ping", "s"]).ok();
+    let mut command = scene.command(&scene.project(), &["logs", "s", "-f", "-n", "1"]);
+    let mut following = command.stdout(Stdio::piped()).spawn().expect("it can be started");
+    let mut lines = BufReader::new(following.stdout.take().expect("it is piped")).lines();
+    lines.next().expect("a first line").expect("text");
+    scene.swb(&["ping", "s"]).ok();
+    let next = lines.next().expect("a line that was added").expect("text");
+    assert!(!next.is_empty());
+    following.kill().expect("it can be killed");
+    following.wait().expect("it ends");
+}

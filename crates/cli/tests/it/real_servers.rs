@@ -1,0 +1,138 @@
+//! Real servers, through the real program: what people have, as they have it.
+
+use serde_json::{Value as Json, json};
+use testkit::Scene;
+use testkit::real::{self, Listening, RealServer, Via};
+
+use crate::support::{USER, json as json_of, scene};
+
+/// A server's entry; its variables go with it.
+fn entry(server: &RealServer) -> Json {
+    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
+    let env: serde_json::Map<String, Json> =
+        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
+    json!({
+        "command": text(&server.command),
+        "args": server.args.iter().map(text).collect::<Vec<_>>(),
+        "env": env,
+    })
+}
+
+fn remote(kind: &str, url: &str) -> Json {
+    json!({"type": kind, "url": url})
+}
+
+fn write(scene: &Scene, servers: &[(&str, Json)]) {
+    let servers: serde_json::Map<String, Json> =
+        servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+    scene.write(USER, &json!({"mcpServers": servers}).to_string());
+}
+
+/// What `status` says of every server: name, state, era, tools.
+#[track_caller]
+fn states(scene: &Scene) -> Vec<String> {
+    let status = json_of(scene, &["status", "--json"]);
+    let servers = status["servers"].as_array().expect("a list");
+    let word = |json: &Json| json.as_str().map_or_else(|| json.to_string(), str::to_owned);
+    servers
+        .iter()
+        .map(|it| {
+            let tools = it["counts"]["tools"].as_u64().unwrap_or(0);
+            let some = if tools > 0 { "tools" } else { "no tools" };
+            format!(
+                "{} {} {} {some} {}",
+                word(&it["name"]),
+                word(&it["state"]),
+                word(&it["era"]),
+                word(&it["cause"])
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn programs_from_npm_and_pypi_are_connected_to() {
+    let mut scene = scene();
+    scene.set("MCP_TIMEOUT", "60000");
+    let repository = scene.project();
+    let init = std::process::Command::new("git").arg("init").arg("-q").arg(&repository).status();
+    assert!(init.expect("git can be run").success());
+    let (folder, memories) = (scene.home(), scene.path("~/memories.json"));
+    write(
+        &scene,
+        &[
+            ("everything", entry(&real::everything(Via::Stdio))),
+            ("filesystem", entry(&real::filesystem(&folder))),
+            ("git", entry(&real::git(&repository))),
+            ("memory", entry(&real::memory(&memories))),
+            ("time", entry(&real::time())),
+        ],
+    );
+    let eras: Vec<String> = states(&scene);
+    for (state, name) in eras.iter().zip(["everything", "filesystem", "git", "memory", "time"]) {
+        let is_well = ["legacy", "modern"]
+            .iter()
+            .any(|era| *state == format!("{name} connected {era} tools null"));
+        assert!(is_well, "{eras:#?}");
+    }
+    assert!(eras[0].contains("legacy"), "{eras:#?}");
+}
+
+#[test]
+fn modern_servers_of_two_other_libraries_are_seen_as_modern() {
+    let mut scene = scene();
+    scene.set("MCP_TIMEOUT", "60000");
+    write(
+        &scene,
+        &[
+            ("fastmcp", entry(&real::fastmcp(Via::Stdio))),
+            ("typescript", entry(&real::typescript_v2(Via::Stdio))),
+        ],
+    );
+    assert_eq!(
+        states(&scene),
+        ["fastmcp connected modern tools null", "typescript connected modern tools null"]
+    );
+}
+
+#[test]
+fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
+    let mut scene = scene();
+    scene.set("MCP_TIMEOUT", "60000");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (everything, older, fastmcp, typescript) = runtime.block_on(async {
+        tokio::join!(
+            Listening::start(|port| real::everything(Via::Http(port))),
+            Listening::start(real::everything_over_sse),
+            Listening::start(|port| real::fastmcp(Via::Http(port))),
+            Listening::start(|port| real::typescript_v2(Via::Http(port))),
+        )
+    });
+    write(
+        &scene,
+        &[
+            ("everything", remote("http", &everything.url("/mcp"))),
+            ("fallback", remote("http", &older.url("/sse"))),
+            ("fastmcp", remote("http", &fastmcp.url("/mcp"))),
+            ("older", remote("sse", &older.url("/sse"))),
+            ("typescript", remote("http", &typescript.url("/mcp"))),
+        ],
+    );
+    assert_eq!(
+        states(&scene),
+        [
+            "everything connected legacy tools null",
+            "fallback connected legacy tools null",
+            "fastmcp connected modern tools null",
+            "older connected legacy tools null",
+            "typescript connected modern tools null",
+        ]
+    );
+    for name in ["everything", "fastmcp", "older", "typescript"] {
+        scene.swb(&["ping", name]).ok();
+    }
+}

@@ -1,0 +1,42 @@
+//! `swb reconnect`.
+
+use testkit::{Quirk, Script, Scripted, Served};
+
+use crate::status::Watch;
+use crate::support::{USER, json, scene};
+
+#[test]
+fn a_running_program_connects_anew_when_it_is_told_to() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+    let watch = Watch::start(&scene);
+    let first = watch.until("it is connected", |line| line["state"] == "connected");
+    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).ok(), @"`s` is being connected to anew.");
+    let again = watch.until("it is connected again", |line| {
+        line["state"] == "connected" && line["process"] != first["process"]
+    });
+    assert!(again["process"].is_u64());
+    watch.interrupt();
+    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).fails(7), @r"
+    error: nothing that runs holds `s`, so there is nothing to reconnect
+
+    hint: `swb ping s` connects to it once
+    ");
+}
+
+#[test]
+fn a_server_that_wants_a_login_is_left_alone_for_a_while_unless_somebody_asks() {
+    let scene = scene();
+    let wall =
+        Served::http(Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }));
+    scene.servers(USER, &format!(r#""s": {{"type": "http", "url": "{}"}}"#, wall.url()));
+    assert_eq!(scene.swb(&["ping", "s"]).code, 8);
+    let asked = wall.requests().len();
+    assert!(asked > 0);
+    let status = json(&scene, &["status", "--json"]);
+    assert_eq!(status["servers"][0]["state"], "needs-auth");
+    assert_eq!(wall.requests().len(), asked, "nobody hammers a server that wants a login");
+    assert_eq!(scene.swb(&["reconnect", "s"]).code, 7);
+    assert_eq!(scene.swb(&["ping", "s"]).code, 8);
+    assert!(wall.requests().len() > asked, "somebody asked for it");
+}

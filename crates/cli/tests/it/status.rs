@@ -1,0 +1,257 @@
+//! `swb status`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use testkit::processes::wait_until;
+use testkit::{Quirk, Scene, Script, Scripted, Served};
+
+use crate::support::{USER, json, scene};
+
+/// Output without times.
+fn timeless(text: &str) -> String {
+    let mut settled = String::new();
+    for line in text.lines() {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        if let [.., number, "ms"] = words[..]
+            && number.parse::<u64>().is_ok()
+        {
+            let count = words.len();
+            words[count - 2] = "[TIME]";
+        }
+        settled.push_str(&words.join(" "));
+        settled.push('\n');
+    }
+    settled
+}
+
+fn mixed() -> (Scene, Served) {
+    let scene = scene();
+    let modern = Served::http(Script::modern().tools(2).resources(3));
+    let files = Scripted::entry(&Script::legacy().named("files").tools(1).prompts(2));
+    let members = format!(
+        r#""files": {files},
+        "search": {{"type": "http", "url": "{}"}},
+        "off": {{"command": "x", "disabled": true}},
+        "gone": {{"command": "no-such-program-anywhere"}}"#,
+        modern.url()
+    );
+    scene.servers(USER, &members);
+    scene.servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
+    (scene, modern)
+}
+
+#[test]
+fn every_server_is_shown_with_its_state_or_its_trouble() {
+    let (mut scene, _modern) = mixed();
+    scene.set("PATH", "/usr/bin:/bin");
+    let ran = scene.swb(&["status"]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    insta::assert_snapshot!(timeless(&ran.shown()));
+    assert!(!scene.path("ran").exists(), "a project's server ran before anybody approved it");
+}
+
+#[test]
+fn programs_get_everything_that_is_known() {
+    let (scene, _modern) = mixed();
+    let mut status = json(&scene, &["status", "files", "search", "gone", "--json"]);
+    let servers = status["servers"].as_array_mut().expect("a list");
+    let by_name = |name: &str| servers.iter().find(|it| it["name"] == name).expect("it is there");
+    let files = by_name("files");
+    assert!(files["process"].is_u64() && files["readyAfterMs"].is_u64(), "{files}");
+    assert_eq!((&files["era"], &files["state"]), (&json!("legacy"), &json!("connected")));
+    assert_eq!(files["server"]["name"], "files");
+    assert_eq!(files["counts"]["prompts"], 2);
+    let search = by_name("search");
+    assert_eq!(
+        (&search["era"], &search["protocolVersion"]),
+        (&json!("modern"), &json!("2026-07-28"))
+    );
+    assert_eq!(search["counts"]["resources"], 3);
+    let gone = by_name("gone");
+    assert_eq!(
+        (&gone["state"], &gone["cause"]["id"]),
+        (&json!("failed"), &json!("command-not-found"))
+    );
+    assert!(gone["cause"]["evidence"].to_string().contains("searched"), "{gone}");
+    assert!(gone["cause"]["fix"].as_str().is_some_and(|fix| fix.contains("install")), "{gone}");
+}
+
+#[test]
+fn a_required_server_decides_how_the_process_ends() {
+    let (scene, _modern) = mixed();
+    let wall =
+        Served::http(Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }));
+    let scene_servers = scene.read(USER).replace(
+        "\"mcpServers\": {",
+        &format!(r#""mcpServers": {{ "walled": {{"type": "http", "url": "{}"}}, "refused": {{"type": "http", "url": "http://127.0.0.1:9/"}}, "bad": {{"command": 5}}, "#, wall.url()),
+    );
+    scene.write(USER, &scene_servers);
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"deniedMcpServers": [{"serverName": "search"}]}"#,
+    );
+    for (name, code) in [
+        ("files", 0),
+        ("bad", 3),
+        ("search", 4),
+        ("nobody", 5),
+        ("off", 7),
+        ("theirs", 7),
+        ("walled", 8),
+        ("gone", 9),
+        ("refused", 10),
+    ] {
+        let ran = scene.swb(&["status", "--require", name]);
+        assert_eq!(ran.code, code, "{name}: {}", ran.shown());
+    }
+}
+
+#[test]
+fn what_is_not_required_is_not_waited_for_and_waiting_has_an_end() {
+    let scene = scene();
+    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    let good = Scripted::entry(&Script::legacy());
+    scene.servers(USER, &format!("\"mute\": {mute}, \"good\": {good}"));
+    let status = json(&scene, &["status", "--require", "good", "--json"]);
+    let state = |name: &str| {
+        let servers = status["servers"].as_array().expect("a list");
+        servers.iter().find(|it| it["name"] == name).expect("it is there")["state"].clone()
+    };
+    assert_eq!((state("mute"), state("good")), (json!("pending"), json!("connected")));
+    let ran = scene.swb(&["status", "--ready-timeout", "0.5", "--require", "mute"]);
+    assert_eq!(ran.code, 7, "{}", ran.shown());
+}
+
+#[test]
+fn a_connect_timeout_is_a_variable_or_a_key() {
+    let mut scene = scene();
+    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    scene.servers(USER, &format!("\"mute\": {mute}"));
+    scene.set("MCP_TIMEOUT", "300");
+    let status = json(&scene, &["status", "--json"]);
+    assert_eq!(status["servers"][0]["cause"]["message"], "no answer within 0.3 s");
+    scene.set("MCP_TIMEOUT", "soon");
+    insta::assert_snapshot!(scene.swb(&["status"]).fails(2), @"error: MCP_TIMEOUT must be a whole number above zero");
+}
+
+#[test]
+fn a_server_that_is_not_configured_is_named() {
+    let scene = scene();
+    insta::assert_snapshot!(scene.swb(&["status", "x"]).fails(5), @r"
+    error: there is no server `x`
+
+    hint: nothing is configured yet; `swb add` adds a server
+    ");
+    insta::assert_snapshot!(scene.swb(&["status"]).ok(), @"No MCP servers to connect to: swb list says where was looked.");
+}
+
+/// A watch that runs, line by line.
+pub struct Watch {
+    child: std::process::Child,
+    lines: std::sync::mpsc::Receiver<Json>,
+}
+
+impl Watch {
+    pub fn start(scene: &Scene) -> Watch {
+        let mut command = scene.command(&scene.project(), &["status", "--watch", "--json"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it can be started");
+        let stdout = child.stdout.take().expect("it is piped");
+        let (tell, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let json = serde_json::from_str(&line).expect("every line is JSON");
+                if tell.send(json).is_err() {
+                    return;
+                }
+            }
+        });
+        Watch { child, lines }
+    }
+
+    /// Waits for a line of which something is true.
+    #[track_caller]
+    pub fn until(&self, what: &str, is_so: impl Fn(&Json) -> bool) -> Json {
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if is_so(&line) => return line,
+                Ok(_) => {}
+                Err(_) => panic!("waited in vain until {what}"),
+            }
+        }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it without mercy.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Interrupts it, as a person would.
+    pub fn interrupt(mut self) -> Option<i32> {
+        let status = std::process::Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status()
+            .expect("kill can be run");
+        assert!(status.success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+#[test]
+fn a_watch_follows_the_configuration_and_touches_only_what_changed() {
+    let scene = scene();
+    let one = Scripted::entry(&Script::legacy().named("one"));
+    let two = Scripted::entry(&Script::legacy().named("two").tools(1));
+    scene.servers(USER, &format!("\"one\": {one}, \"two\": {two}"));
+    let watch = Watch::start(&scene);
+    let connected = |name: &'static str| {
+        move |line: &Json| line["name"] == name && line["state"] == "connected"
+    };
+    let first = watch.until("one is connected", connected("one"));
+    let mut old_two = None;
+    if old_two.is_none() {
+        old_two = Some(watch.until("two is connected", connected("two")));
+    }
+    let more = Scripted::entry(&Script::legacy().named("two").tools(5));
+    scene.servers(USER, &format!("\"one\": {one}, \"two\": {more}"));
+    let new_two = watch.until("two has more tools", |line| {
+        connected("two")(line)
+            && line["counts"]["tools"] != old_two.as_ref().expect("seen")["counts"]["tools"]
+    });
+    assert_ne!(new_two["process"], old_two.expect("seen")["process"]);
+    scene.servers(USER, &format!("\"one\": {one}"));
+    watch.until("two is gone", |line| line["name"] == "two" && line["state"] == "removed");
+    let process = u32::try_from(first["process"].as_u64().expect("a number")).expect("it fits");
+    assert!(testkit::processes::alive(process), "the server that did not change was not touched");
+    assert_eq!(watch.interrupt(), Some(0));
+    testkit::processes::wait_until_gone(process, Duration::from_secs(5));
+}
+
+#[test]
+fn a_watch_sees_a_server_die_and_come_back() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
+    let watch = Watch::start(&scene);
+    let first = watch.until("it is connected", |line| line["state"] == "connected");
+    let process = first["process"].as_u64().expect("a number");
+    std::process::Command::new("kill").args(["-9", &process.to_string()]).status().expect("kill");
+    let resting =
+        watch.until("it is lost", |line| line["state"] == "pending" && !line["cause"].is_null());
+    assert_eq!(resting["cause"]["id"], "exited");
+    let again = watch.until("it is back", |line| line["state"] == "connected");
+    assert_ne!(again["process"], first["process"]);
+    watch.interrupt();
+    wait_until(Duration::from_secs(5), "its socket is gone", || {
+        let folder = scene.path("~/.local/state/switchboard/running");
+        (std::fs::read_dir(folder).map_or(0, Iterator::count) == 0).then_some(())
+    });
+}

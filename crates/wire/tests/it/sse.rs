@@ -1,0 +1,211 @@
+//! HTTP with one stream of events, as protocol version 2024-11-05 had it.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use switchboard_wire::fault::Fault;
+use switchboard_wire::link::{Arrival, Link, LinkEnd};
+use switchboard_wire::message::Id;
+use switchboard_wire::peer::Peer;
+use switchboard_wire::sse::SseLink;
+use tokio::sync::{mpsc, watch};
+
+use crate::stage::*;
+
+/// A server that answers every question on its stream, whose endpoint is this.
+async fn echo(endpoint: &'static str) -> Stage {
+    let (stream, _) = watch::channel(None::<mpsc::UnboundedSender<String>>);
+    Stage::start(move |seen| {
+        let stream = stream.clone();
+        async move {
+            if seen.method == Method::GET {
+                let (say, response) = as_open_events();
+                say.send(format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n"))
+                    .expect("it is read");
+                stream.send_replace(Some(say));
+                return response;
+            }
+            if !seen.body["id"].is_null() {
+                let say = stream.borrow().clone().expect("the stream is open");
+                let text = event(&result(&seen, seen.body["params"].clone()));
+                say.send(text).expect("it is read");
+            }
+            reply(202, "text/plain", "Accepted")
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn questions_are_posted_to_the_endpoint_and_answered_on_the_stream() {
+    for endpoint in ["/messages?session=1", "messages?session=1"] {
+        let mut stage = echo(endpoint).await;
+        let mut headers = HeaderMap::new();
+        headers.insert("x-key", "secret".parse().expect("a value"));
+        let connection = Peer::start(SseLink::new(network(), stage.target().headers(headers)));
+        let params = payload(&json!({"a": 1}));
+        let call = connection.peer.call("tools/call").params(params.clone());
+        assert_eq!(call.within(SOON).await, Ok(params));
+        let opening = stage.next().await;
+        assert_eq!(opening.header("accept"), "text/event-stream");
+        let post = stage.next().await;
+        assert_eq!(post.uri, "/messages?session=1");
+        assert_eq!(post.header("content-type"), "application/json");
+        assert_eq!((opening.header("x-key"), post.header("x-key")), ("secret", "secret"));
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_last_still_leaves() {
+    let mut stage = echo("/messages").await;
+    let connection = Peer::start(SseLink::new(network(), stage.target()));
+    connection.peer.call("ping").within(SOON).await.expect("an answer");
+    connection.peer.notify("notifications/last", None).await.expect("it is taken");
+    drop(connection.peer);
+    connection.task.await.expect("it ends");
+    let (_, _) = (stage.next().await, stage.next().await);
+    assert_eq!(stage.next().await.asks(), "notifications/last");
+}
+
+/// How a link to a server that answers like this ends.
+async fn end_of(play: fn(Seen) -> Response) -> (LinkEnd, Stage) {
+    let stage = Stage::start(move |seen| async move { play(seen) }).await;
+    let mut link = SseLink::new(network(), stage.target());
+    link.push(request(1, "initialize"));
+    loop {
+        match next(&mut link).await {
+            Ok(_) => {}
+            Err(end) => return (end, stage),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_had_ends_the_link() {
+    let refused = end_of(|_| reply(401, "text/plain", "no")).await.0;
+    assert_eq!(status(fault(&refused)).status, 401);
+    let page = end_of(|_| reply(200, "text/html", "<html>")).await.0;
+    assert_eq!(stranger(fault(&page)), "text/html");
+    let silent = end_of(|_| as_events(": nothing\n\n")).await.0;
+    assert_eq!(silent, LinkEnd::Fault(Fault::CutShort));
+}
+
+#[tokio::test]
+async fn an_endpoint_of_another_origin_is_refused() {
+    let (end, mut stage) =
+        end_of(|_| as_events("event: endpoint\ndata: https://elsewhere.invalid/x?y\n\n")).await;
+    let to = "https://elsewhere.invalid".to_owned();
+    assert_eq!(end, LinkEnd::Fault(Fault::RedirectedAway { to }));
+    stage.next().await;
+    assert!(stage.seen.try_recv().is_err(), "nothing was posted");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_or_breaks_ends_the_link_after_what_it_said() {
+    let ended = |seen: Seen| match seen.method == Method::GET {
+        true => {
+            as_events("event: endpoint\ndata: /x\n\nevent: message\ndata: {\"method\":\"a\"}\n\n")
+        }
+        false => accepted(),
+    };
+    assert_eq!(end_of(ended).await.0, LinkEnd::Closed);
+    let stage = Stage::start(|_| async {
+        as_broken_events("event: endpoint\ndata: /x\n\ndata: {\"method\":\"a\"}\n\ndata: {\"met")
+    })
+    .await;
+    let mut link = SseLink::new(network(), stage.target());
+    assert_eq!(heard(&mut link).await["method"], "a");
+    assert_eq!(next(&mut link).await, Err(LinkEnd::Fault(Fault::CutShort)));
+    assert_eq!(next(&mut link).await, Err(LinkEnd::Fault(Fault::CutShort)), "and stays ended");
+}
+
+#[tokio::test]
+async fn a_message_that_is_refused_is_lost_and_the_link_lives_on() {
+    let stage = Stage::start(|seen| async move {
+        match (seen.method == Method::GET, seen.asks()) {
+            (true, _) => {
+                let (say, response) = as_open_events();
+                say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+                tokio::spawn(async move { say.closed().await });
+                response
+            }
+            (false, "bad") => reply(503, "text/plain", "busy"),
+            (false, _) => reply(400, "", ""),
+        }
+    })
+    .await;
+    let mut link = SseLink::new(network(), stage.target());
+    link.push(request(5, "bad"));
+    match next(&mut link).await {
+        Ok(Arrival::Lost { id: Some(Id::Number(5)), fault }) => {
+            assert_eq!(fault.status(), Some(503));
+        }
+        other => panic!("it is lost: {other:?}"),
+    }
+    link.push(notification("x", &Value::Null));
+    match next(&mut link).await {
+        Ok(Arrival::Lost { id: None, fault }) => assert_eq!(fault.status(), Some(400)),
+        other => panic!("it is lost: {other:?}"),
+    }
+    assert_eq!(link.queued(), 0);
+}
+
+#[tokio::test]
+async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
+    let (let_go, go) = watch::channel(());
+    let mut stage = Stage::start(move |seen| {
+        let mut go = go.clone();
+        async move {
+            if seen.method == Method::POST {
+                return accepted();
+            }
+            go.changed().await.expect("the test lets go");
+            let (say, response) = as_open_events();
+            say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+            tokio::spawn(async move { say.closed().await });
+            response
+        }
+    })
+    .await;
+    let mut link = SseLink::new(network(), stage.target());
+    for number in 0..3 {
+        link.push(request(number, "ping"));
+    }
+    assert!(link.queued() > 0);
+    meanwhile(&mut link, stage.next()).await;
+    assert!(stage.seen.try_recv().is_err());
+    let_go.send_replace(());
+    for _ in 0..3 {
+        assert_eq!(meanwhile(&mut link, stage.next()).await.asks(), "ping");
+    }
+    while link.queued() > 0 {
+        let short = Duration::from_millis(10);
+        let nothing = tokio::time::timeout(short, link.next()).await;
+        assert!(nothing.is_err(), "nothing arrives: {nothing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_accepts_is_lost_after_a_minute() {
+    let mut stage = Stage::start(|seen| async move {
+        if seen.method == Method::POST {
+            std::future::pending::<()>().await;
+        }
+        let (say, response) = as_open_events();
+        say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+        tokio::spawn(async move { say.closed().await });
+        response
+    })
+    .await;
+    let mut link = SseLink::new(network(), stage.target());
+    link.push(request(5, "ping"));
+    meanwhile(&mut link, async { (stage.next().await, stage.next().await) }).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::resume();
+    let fault = Fault::Silent(Duration::from_secs(60));
+    let lost = Arrival::Lost { id: Some(Id::Number(5)), fault };
+    assert_eq!(next(&mut link).await, Ok(lost));
+}

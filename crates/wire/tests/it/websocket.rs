@@ -1,0 +1,261 @@
+//! WebSockets: frames, the handshake, silence and ends.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket, WebSocketUpgrade};
+use axum::routing::any;
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::json;
+use switchboard_wire::fault::{Fault, Unreachable};
+use switchboard_wire::link::{Arrival, Link, LinkEnd};
+use switchboard_wire::network::Target;
+use switchboard_wire::peer::Peer;
+use switchboard_wire::websocket::{KeepAlive, WsLink};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use url::Url;
+
+use crate::stage::{
+    SOON, Stage, as_json, fault, heard, network, next, payload, raw, read_request, reply, request,
+    status, stranger,
+};
+
+/// A server that does this with every connection it gets.
+async fn serve<F, Fut>(
+    subprotocol: &'static str,
+    play: F,
+) -> (Target, mpsc::UnboundedReceiver<HeaderMap>)
+where
+    F: Fn(WebSocket) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (sender, seen) = mpsc::unbounded_channel();
+    let upgrade = move |headers: HeaderMap, upgrade: WebSocketUpgrade| {
+        let (play, sender) = (play.clone(), sender.clone());
+        async move {
+            let _test_over = sender.send(headers);
+            upgrade.protocols([subprotocol]).on_upgrade(play)
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let router = Router::new().route("/mcp", any(upgrade));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (target(&format!("ws://{address}/mcp")), seen)
+}
+
+fn target(url: &str) -> Target {
+    Target::new(Url::parse(url).expect("a URL"))
+}
+
+/// Answers every question with its own parameters.
+async fn echo(mut socket: WebSocket) {
+    while let Some(Ok(frame)) = socket.recv().await {
+        let Frame::Text(text) = frame else { continue };
+        let message: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": message["params"]});
+        let answer = Frame::Text(answer.to_string().into());
+        socket.send(answer).await.expect("it is read");
+    }
+}
+
+#[tokio::test]
+async fn questions_and_answers_are_frames() {
+    let (target, mut seen) = serve("mcp", echo).await;
+    let mut headers = HeaderMap::new();
+    headers.insert("x-key", "secret".parse().expect("a value"));
+    let connection = Peer::start(WsLink::new(network(), target.headers(headers)));
+    for size in [1, 100_000, 10] {
+        let params = payload(&json!({"text": "é".repeat(size)}));
+        let call = connection.peer.call("echo").params(params.clone());
+        assert_eq!(call.within(SOON).await, Ok(params));
+    }
+    let headers = seen.recv().await.expect("a handshake");
+    assert_eq!(headers["x-key"], "secret");
+    assert_eq!(headers["sec-websocket-protocol"], "mcp");
+    assert_eq!(headers["user-agent"], "stage/1");
+    drop(connection.peer);
+    connection.task.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn binary_frames_and_batches_are_understood() {
+    let (target, _) = serve("mcp", |mut socket: WebSocket| async move {
+        let frames = [
+            Frame::Binary(Bytes::from_static(b"{\"method\":\"a\"}")),
+            Frame::Text("[{\"method\":\"b\"},{\"method\":\"c\"}]".into()),
+            Frame::Text("hello".into()),
+        ];
+        for frame in frames {
+            socket.send(frame).await.expect("it is read");
+        }
+        while let Some(Ok(_)) = socket.recv().await {}
+    })
+    .await;
+    let mut link = WsLink::new(network(), target);
+    for method in ["a", "b", "c"] {
+        assert_eq!(heard(&mut link).await["method"], method);
+    }
+    assert!(matches!(next(&mut link).await, Ok(Arrival::Garbage(_))));
+}
+
+/// How a link to this target ends.
+async fn end_of(target: Target) -> LinkEnd {
+    let mut link = WsLink::new(network(), target);
+    link.push(request(1, "ping"));
+    next(&mut link).await.expect_err("it ends")
+}
+
+#[tokio::test]
+async fn a_server_that_closes_ends_the_link() {
+    let (target, _) = serve("mcp", |mut socket: WebSocket| async move {
+        let frame = CloseFrame { code: 1001, reason: "going away".into() };
+        let _gone = socket.send(Frame::Close(Some(frame))).await;
+    })
+    .await;
+    assert_eq!(end_of(target).await, LinkEnd::Closed);
+    let (target, _) = serve("mcp", |socket: WebSocket| async move { drop(socket) }).await;
+    assert_eq!(end_of(target).await, LinkEnd::Fault(Fault::CutShort));
+}
+
+#[tokio::test]
+async fn the_goodbye_is_a_close_frame_after_everything_else() {
+    let (sender, mut frames) = mpsc::unbounded_channel();
+    let (target, _) = serve("mcp", move |mut socket: WebSocket| {
+        let sender = sender.clone();
+        async move {
+            while let Some(Ok(frame)) = socket.recv().await {
+                let kind = match &frame {
+                    Frame::Text(text) => text.to_string(),
+                    Frame::Close(_) => "close".to_owned(),
+                    Frame::Binary(_) | Frame::Ping(_) | Frame::Pong(_) => "other".to_owned(),
+                };
+                let _test_over = sender.send(kind);
+                if let Frame::Text(_) = frame {
+                    socket
+                        .send(Frame::Text("{\"method\":\"got\"}".into()))
+                        .await
+                        .expect("it is read");
+                }
+            }
+        }
+    })
+    .await;
+    let mut link = WsLink::new(network(), target);
+    link.push(request(1, "a"));
+    assert_eq!(heard(&mut link).await["method"], "got");
+    link.push(request(2, "b"));
+    timeout(SOON, link.farewell()).await.expect("it leaves");
+    let mut next = async || timeout(SOON, frames.recv()).await.expect("a frame").expect("it runs");
+    assert!(next().await.contains("\"a\""));
+    assert!(next().await.contains("\"b\""));
+    assert_eq!(next().await, "close");
+}
+
+#[tokio::test]
+async fn messages_are_taken_up_to_the_limit() {
+    let (target, _) = serve("mcp", |mut socket: WebSocket| async move {
+        let _refused = socket.send(Frame::Text("x".repeat(2000).into())).await;
+        while let Some(Ok(_)) = socket.recv().await {}
+    })
+    .await;
+    assert_eq!(end_of(target.largest_message(1000)).await, LinkEnd::TooLarge { limit: 1000 });
+}
+
+#[tokio::test]
+async fn a_server_with_another_subprotocol_is_not_ours_and_one_without_is() {
+    const WITH: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                        sec-websocket-protocol: graphql\r\n";
+    let address = shaking_hands(WITH).await;
+    let content_type = "graphql".to_owned();
+    let expected = Fault::NotMcp { content_type, beginning: String::new() };
+    assert_eq!(end_of(target(&format!("ws://{address}/"))).await, LinkEnd::Fault(expected));
+    const WITHOUT: &str =
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n";
+    let address = shaking_hands(WITHOUT).await;
+    let mut link = WsLink::new(network(), target(&format!("ws://{address}/")));
+    assert_eq!(heard(&mut link).await["method"], "a");
+}
+
+/// A server that shakes hands with these headers and the right key, and says something.
+async fn shaking_hands(head: &'static str) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a connection");
+        let request = read_request(&mut socket).await;
+        let key = request.lines().find_map(|line| line.strip_prefix("sec-websocket-key: "));
+        let key = key.expect("a key");
+        let accept = derive_accept_key(key.as_bytes());
+        let answer = format!("{head}sec-websocket-accept: {accept}\r\n\r\n");
+        socket.write_all(answer.as_bytes()).await.expect("it is read");
+        let frame = b"\x81\x0e{\"method\":\"a\"}";
+        socket.write_all(frame).await.expect("it is read");
+        std::future::pending::<()>().await;
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_none_is_named() {
+    let wrong_key = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                     sec-websocket-accept: AAAA\r\n\r\n";
+    let address = raw(Box::leak(Box::new([wrong_key]))).await;
+    let end = end_of(target(&format!("ws://{address}/"))).await;
+    assert!(
+        matches!(fault(&end), Fault::Unreachable { why: Unreachable::Other, .. }),
+        "nobody shook hands: {end:?}"
+    );
+    let stage = Stage::start(|_| async { reply(401, "", "") }).await;
+    let end = end_of(target(&format!("ws://{}/", stage.address))).await;
+    assert_eq!(status(fault(&end)).status, 401);
+    let stage = Stage::start(|_| async { as_json(&json!({})) }).await;
+    let end = end_of(target(&format!("ws://{}/", stage.address))).await;
+    assert_eq!(stranger(fault(&end)), "application/json");
+}
+
+fn often(silent_for: Duration) -> KeepAlive {
+    KeepAlive { ping_every: Duration::from_millis(20), silent_for }
+}
+
+#[tokio::test]
+async fn pings_keep_a_connection_on_which_nothing_is_said() {
+    let (sender, mut pings) = mpsc::unbounded_channel();
+    let (target, _) = serve("mcp", move |mut socket: WebSocket| {
+        let sender = sender.clone();
+        async move {
+            // The library answers pings while it is read.
+            while let Some(Ok(frame)) = socket.recv().await {
+                if let Frame::Ping(_) = frame {
+                    let _test_over = sender.send(());
+                }
+            }
+        }
+    })
+    .await;
+    let mut link = WsLink::new(network(), target).keep_alive(often(SOON));
+    let ten = async {
+        for _ in 0..10 {
+            pings.recv().await.expect("it runs");
+        }
+    };
+    crate::stage::meanwhile(&mut link, ten).await;
+}
+
+#[tokio::test]
+async fn a_server_that_answers_no_ping_is_silent() {
+    let (target, _) = serve("mcp", |socket: WebSocket| async move {
+        let _never_read = socket;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let silent_for = Duration::from_millis(100);
+    let mut link = WsLink::new(network(), target).keep_alive(often(silent_for));
+    let end = next(&mut link).await;
+    assert_eq!(end, Err(LinkEnd::Fault(Fault::Silent(silent_for))));
+}

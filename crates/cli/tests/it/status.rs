@@ -1,5 +1,7 @@
 //! `swb status`.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
@@ -216,18 +218,23 @@ fn a_watch_follows_the_configuration_and_touches_only_what_changed() {
     let connected = |name: &'static str| {
         move |line: &Json| line["name"] == name && line["state"] == "connected"
     };
-    let first = watch.until("one is connected", connected("one"));
-    let mut old_two = None;
-    if old_two.is_none() {
-        old_two = Some(watch.until("two is connected", connected("two")));
-    }
+    // Either may be the first.
+    let seen = RefCell::new(BTreeMap::new());
+    watch.until("both are connected", |line| {
+        let name = line["name"].as_str().unwrap_or_default().to_owned();
+        if line["state"] == "connected" {
+            seen.borrow_mut().insert(name, line.clone());
+        }
+        seen.borrow().len() == 2
+    });
+    let seen = seen.into_inner();
+    let (first, old_two) = (&seen["one"], &seen["two"]);
     let more = Scripted::entry(&Script::legacy().named("two").tools(5));
     scene.servers(USER, &format!("\"one\": {one}, \"two\": {more}"));
     let new_two = watch.until("two has more tools", |line| {
-        connected("two")(line)
-            && line["counts"]["tools"] != old_two.as_ref().expect("seen")["counts"]["tools"]
+        connected("two")(line) && line["counts"]["tools"] != old_two["counts"]["tools"]
     });
-    assert_ne!(new_two["process"], old_two.expect("seen")["process"]);
+    assert_ne!(new_two["process"], old_two["process"]);
     scene.servers(USER, &format!("\"one\": {one}"));
     watch.until("two is gone", |line| line["name"] == "two" && line["state"] == "removed");
     let process = u32::try_from(first["process"].as_u64().expect("a number")).expect("it fits");

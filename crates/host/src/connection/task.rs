@@ -39,6 +39,8 @@ const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 /// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
 const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
+/// What a server says when it has begun to tell us of changes.
+const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
 /// How often we look whether the machine slept.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
@@ -84,6 +86,10 @@ struct Held {
     listen_at: Option<Instant>,
     /// The wait before we listen again, and since when we listen.
     listen_pause: (Duration, Instant),
+    /// Has the server said that it tells us of changes?
+    is_heard: bool,
+    /// May a change have been missed because it had not?
+    has_gap: bool,
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
@@ -201,13 +207,14 @@ impl Task {
             said = held.line.hear() => Happening::Said(said),
             // Before the lists, which a connection that ended makes look empty.
             how = client.ended() => Happening::Ended(how),
-            fetched = ready(&mut held.fetching) => {
-                held.fetching = None;
-                Happening::Fetched(fetched)
-            }
+            // Asked before the lists are, so that no change falls between the two.
             how = ready(&mut held.listening) => {
                 held.listening = None;
                 Happening::ListenEnded(how)
+            }
+            fetched = ready(&mut held.fetching) => {
+                held.fetching = None;
+                Happening::Fetched(fetched)
             }
             result = ready(&mut held.checking) => {
                 held.checking = None;
@@ -326,6 +333,8 @@ impl Task {
             listening: None,
             listen_at: None,
             listen_pause: (LISTEN_AGAIN, now),
+            is_heard: false,
+            has_gap: false,
             stale_at: None,
             checking: None,
             ready_after: None,
@@ -348,6 +357,7 @@ impl Task {
         }
         if held.ready_after.is_none() {
             held.ready_after = Some(self.began.elapsed());
+            held.has_gap = held.listening.is_some() && !held.is_heard;
             let text = format!("connected after {} ms", self.began.elapsed().as_millis());
             self.settings.logbook.note(self.wanted.name(), &text);
             self.happen(Event::Opened, Search::Now).await;
@@ -382,6 +392,13 @@ impl Task {
 
     fn hear(&mut self, said: Said) {
         match said {
+            Said::Notification { method, .. } if method == LISTENED_TO => {
+                let Some(held) = &mut self.held else { return };
+                held.is_heard = true;
+                if std::mem::take(&mut held.has_gap) {
+                    self.touch(&List::ALL);
+                }
+            }
             Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
             Said::Request(request) => self.be_asked(request),
         }
@@ -434,7 +451,8 @@ impl Task {
         held.listen_pause.1 = Instant::now();
     }
 
-    /// A stream that ended is opened again, and what may have been missed is fetched. A server that refuses has none.
+    /// A stream that ended is opened again, and what may have been missed is fetched, now and when somebody hears
+    /// us again. A server that refuses has none.
     fn listen_ended(&mut self, how: &Result<Payload, CallError>) {
         match how {
             Err(CallError::Remote(_)) => {}
@@ -444,6 +462,7 @@ impl Task {
                     let pause =
                         if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
                     held.listen_at = Some(Instant::now() + pause);
+                    held.has_gap = true;
                     held.listen_pause.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
                 }
                 self.touch(&List::ALL);

@@ -98,6 +98,19 @@ async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
     bench.stop().await;
 }
 
+/// Asks a server until it says that one call of `slow` was cancelled.
+async fn until_cancelled(bench: &Bench, name: &str) {
+    let asking = async {
+        loop {
+            let counts = bench.look(name, "count", json!({})).await.expect("answered");
+            if counts["cancelled"] == json!(["slow"]) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.expect("it is told");
+}
+
 #[tokio::test]
 async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
     let bench = Bench::new();
@@ -124,8 +137,7 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
             "{error:?}"
         );
         // The server was told, and the connection is as good as before.
-        let counts = bench.look(name, "count", json!({})).await.expect("answered");
-        assert_eq!(counts["cancelled"], json!(["slow"]), "{name}");
+        until_cancelled(&bench, name).await;
     }
     bench.stop().await;
 }
@@ -151,15 +163,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
             answer = asking => panic!("{name}: {answer:?}"),
             sign = signs.recv() => assert!(sign.is_some()),
         }
-        let until_cancelled = async {
-            loop {
-                let counts = bench.look(name, "count", json!({})).await.expect("answered");
-                if counts["cancelled"] == json!(["slow"]) {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, until_cancelled).await.expect("it is told");
+        until_cancelled(&bench, name).await;
     }
     bench.stop().await;
 }

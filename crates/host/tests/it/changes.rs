@@ -66,18 +66,13 @@ async fn a_stream_of_changes_that_ended_is_listened_to_again() {
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
-    let listening = |times: usize| {
-        served.wait_for(|requests| {
-            let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
-            asked.count() >= times
-        });
-    };
-    listening(1);
-    served.end_listening();
-    // What was missed in between is there because it is fetched anew.
-    let missed = served.change_tools();
-    bench.view_when("s", |it| has(it, &missed)).await;
-    listening(2);
+    processes::wait_until(PATIENCE, "it is listened to again", || {
+        served.end_listening();
+        let requests = served.requests();
+        let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
+        (asked.count() >= 2).then_some(())
+    });
+    // Whether it is heard of or was missed, it is there.
     let heard = served.change_tools();
     bench.view_when("s", |it| has(it, &heard)).await;
     bench.stop().await;

@@ -18,4 +18,5 @@ pub mod peer;
 pub mod process;
 pub mod sse;
 pub mod streamable;
+mod together;
 pub mod websocket;

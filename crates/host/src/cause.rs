@@ -352,9 +352,10 @@ impl From<&DialError> for Cause {
         let cause = match &error.kind {
             DialErrorKind::Start(error) => {
                 let command = error.command.display().to_string();
-                let kind = match error.source.kind() {
-                    std::io::ErrorKind::NotFound => CauseKind::NoProgram { command },
-                    why => CauseKind::NotRunnable { command, why },
+                let why = error.source.kind();
+                let kind = match why == std::io::ErrorKind::NotFound {
+                    true => CauseKind::NoProgram { command },
+                    false => CauseKind::NotRunnable { command, why },
                 };
                 Cause::of(kind).with(Evidence::Detail(error.source.to_string()))
             }

@@ -22,7 +22,7 @@ use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
 use crate::logbook::Logbook;
-use crate::memo::Memo;
+use crate::memo::{Memo, Scribe};
 use crate::places::Places;
 
 /// How many programs are started at once, unless told otherwise.
@@ -73,6 +73,7 @@ pub struct Settings {
     pub(crate) logbook: Logbook,
     pub(crate) eras: Memo,
     pub(crate) walls: Memo,
+    pub(crate) scribe: Scribe,
     pub(crate) flock: Flock,
     /// A place for work that blocks a thread.
     pub(crate) desks: Semaphore,
@@ -105,6 +106,7 @@ impl Settings {
             logbook: Logbook::open(&options.places.logs())?,
             eras: Memo::new(&options.places.eras(), ERA_LASTS),
             walls: Memo::new(&options.places.walls(), WALL_LASTS),
+            scribe: Scribe::start()?,
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),
             around: options.around,
@@ -394,6 +396,7 @@ impl Engine {
         }
         self.publish(Handles::Changed);
         self.settings.logbook.settle().await;
+        self.settings.scribe.settle().await;
     }
 }
 

@@ -25,8 +25,9 @@ use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
-use crate::cause::{self, Cause, CauseKind, Evidence};
+use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
+use crate::memo::Edit;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -35,8 +36,10 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const AT_MOST_EVERY: Duration = Duration::from_millis(500);
 /// A list whose time is shorter than this is not fetched anew all the time.
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
-/// How long we wait before we listen again after the stream of changes ended.
+/// How long we wait before we listen again after the stream of changes ended; twice as long each time.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
+const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
 /// How often we look whether the machine slept.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
@@ -80,6 +83,8 @@ struct Held {
     last_fetch: Instant,
     listening: Option<Listening>,
     listen_at: Option<Instant>,
+    /// The wait before we listen again, and since when we listen.
+    listen_pause: (Duration, Instant),
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
@@ -88,7 +93,7 @@ struct Held {
 /// What happened next.
 enum Happening {
     Command(Option<Command>),
-    Dialled(Result<Line, Cause>),
+    Dialled(Result<Box<Line>, Cause>),
     Rested,
     Ended(LinkEnd),
     Said(Said),
@@ -185,7 +190,7 @@ impl Task {
                 command = commands.recv() => Happening::Command(command),
                 result = ready(dialling) => {
                     *dialling = None;
-                    Happening::Dialled(result)
+                    Happening::Dialled(result.map(Box::new))
                 }
                 () = at(rest) => Happening::Rested,
             };
@@ -296,9 +301,9 @@ impl Task {
         }
     }
 
-    async fn dialled(&mut self, result: Result<Line, Cause>) {
+    async fn dialled(&mut self, result: Result<Box<Line>, Cause>) {
         let line = match result {
-            Ok(line) => line,
+            Ok(line) => *line,
             Err(cause) => {
                 self.note_failure(&cause);
                 self.happen(Event::OpenFailed(Arc::new(cause)), Search::Now).await;
@@ -321,6 +326,7 @@ impl Task {
             last_fetch: now,
             listening: None,
             listen_at: None,
+            listen_pause: (LISTEN_AGAIN, now),
             stale_at: None,
             checking: None,
             ready_after: None,
@@ -426,6 +432,7 @@ impl Task {
         let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
         let request = held.line.client.request("subscriptions/listen").params(params);
         held.listening = Some(Box::pin(request.send()));
+        held.listen_pause.1 = Instant::now();
     }
 
     /// A stream that ended is opened again, and what may have been missed is fetched. A server that refuses has none.
@@ -434,7 +441,11 @@ impl Task {
             Err(CallError::Remote(_)) => {}
             Ok(_) | Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
                 if let Some(held) = &mut self.held {
-                    held.listen_at = Some(Instant::now() + LISTEN_AGAIN);
+                    let (pause, since) = held.listen_pause;
+                    let pause =
+                        if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
+                    held.listen_at = Some(Instant::now() + pause);
+                    held.listen_pause.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
                 }
                 self.touch(&List::ALL);
             }
@@ -600,15 +611,12 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     drop((terms, carrier));
     let outcome = match &dialled {
         Ok(line) => Outcome::Era(line.client.introduction().era),
-        Err(error) => match Cause::from(error).kind {
-            CauseKind::WantsLogin => Outcome::Wall,
-            _ => Outcome::Nothing,
+        Err(error) => match Cause::from(error).outlook() {
+            Outlook::Login => Outcome::Wall,
+            Outlook::Passing | Outlook::Lasting => Outcome::Nothing,
         },
     };
-    let remembering = settings.clone();
-    let _desk = settings.desks.acquire().await;
-    let _nothing_lost =
-        tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
+    outcome.remember(&settings, key);
     dialled.map_err(|error| explain(&error, &address))
 }
 
@@ -620,16 +628,18 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn remember(&self, settings: &Settings, key: &str) {
+    fn remember(self, settings: &Settings, key: String) {
+        let scribe = &settings.scribe;
         match self {
             Outcome::Era(era) => {
                 // A legacy verdict is renewed only when it has run out: a server may learn.
-                if settings.eras.get(key).as_deref() != Some(era.id()) {
-                    settings.eras.put(key, era.id());
-                }
-                settings.walls.forget(key);
+                let value = era.id().to_owned();
+                scribe.change(&settings.eras, Edit::Learn { key: key.clone(), value });
+                scribe.change(&settings.walls, Edit::Forget { key });
             }
-            Outcome::Wall => settings.walls.put(key, "401"),
+            Outcome::Wall => {
+                scribe.change(&settings.walls, Edit::Put { key, value: "401".to_owned() });
+            }
             Outcome::Nothing => {}
         }
     }

@@ -1,7 +1,5 @@
 //! What changes while a host runs: a server's tools, its questions, and which servers are wanted.
 
-use std::sync::Arc;
-
 use serde_json::{Value as Json, json};
 use switchboard::connection::View;
 use testkit::{Quirk, Script, Scripted, Served, processes};
@@ -12,7 +10,7 @@ fn has(view: &View, tool: &str) -> bool {
     is_connected(view) && tools(view).contains(&tool)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
     let served = [
         ("http-legacy", "http", Served::http(Script::legacy())),
@@ -62,7 +60,7 @@ async fn a_storm_of_changes_costs_few_fetches() {
     bench.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stream_of_changes_that_ended_is_listened_to_again() {
     let served = Served::http(Script::modern());
     let bench = Bench::new();
@@ -74,16 +72,15 @@ async fn a_stream_of_changes_that_ended_is_listened_to_again() {
             asked.count() >= times
         });
     };
-    let bench = Arc::new(bench);
-    tokio::task::block_in_place(|| listening(1));
+    listening(1);
     served.end_listening();
     // What was missed in between is there because it is fetched anew.
     let missed = served.change_tools();
     bench.view_when("s", |it| has(it, &missed)).await;
-    tokio::task::block_in_place(|| listening(2));
+    listening(2);
     let heard = served.change_tools();
     bench.view_when("s", |it| has(it, &heard)).await;
-    Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+    bench.stop().await;
 }
 
 #[tokio::test]

@@ -232,7 +232,7 @@ impl Cause {
                 Unreachable::Name => "check the host in the URL, and your network".to_owned(),
                 Unreachable::Refused => "start the server, or mend the port in the URL".to_owned(),
                 Unreachable::Tls => {
-                    "check the certificate; NODE_EXTRA_CA_CERTS names a file with your own authority".to_owned()
+                    "check the certificates; `tls` in its entry names an authority and a certificate of your own".to_owned()
                 }
                 Unreachable::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
                 Unreachable::Reset | Unreachable::Timeout | Unreachable::Other => {

@@ -25,4 +25,5 @@ pub mod peer;
 pub mod process;
 pub mod sse;
 pub mod streamable;
+mod together;
 pub mod websocket;

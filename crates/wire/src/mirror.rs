@@ -126,10 +126,9 @@ pub(crate) fn header_value(text: &str) -> HeaderValue {
     let bytes = text.as_bytes();
     let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
     let looks_wrapped = text.starts_with("=?base64?") && text.ends_with("?=");
-    let travels = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e))
-        && !is_padded(bytes.first())
-        && !is_padded(bytes.last())
-        && !looks_wrapped;
+    let is_plain = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
+    let travels =
+        is_plain && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_wrapped;
     let wrapped = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
     let value = if travels { text.to_owned() } else { wrapped() };
     HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))

@@ -21,6 +21,8 @@ pub use call::{Call, Progress};
 
 /// How many questions may wait for the task to take them.
 const COMMANDS: usize = 256;
+/// How many of our answers may wait for the task to take them.
+const ANSWERS: usize = 256;
 /// How many things the other side said may wait for somebody to hear them.
 const EVENTS: usize = 256;
 
@@ -71,7 +73,7 @@ pub struct IncomingRequest {
     pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
-    answer: Option<mpsc::Sender<Command>>,
+    answer: Option<mpsc::Sender<Message>>,
 }
 
 /// What was odd about a connection.
@@ -81,6 +83,8 @@ pub struct Statistics {
     pub garbage: u64,
     /// Answers that nobody waited for: late, double, or with an id that was never used.
     pub stray_answers: u64,
+    /// Notifications and answers of ours that could not be delivered.
+    pub undelivered: u64,
     /// Notifications that found no room.
     pub dropped_notifications: u64,
     /// Questions that found no room and were refused.
@@ -142,10 +146,16 @@ impl Peer {
         let (abandoned, from_abandoned) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENTS);
         let (ended, end) = watch::channel(None);
-        let weak = commands.downgrade();
+        let (answers, from_answers) = mpsc::channel(ANSWERS);
         let hang_up = Arc::new(Notify::new());
-        let driver = driver::Driver::new(link, to_listener, weak, ended);
-        let task = tokio::spawn(driver.run(from_callers, from_abandoned, hang_up.clone()));
+        let driver = driver::Driver::new(link, to_listener, answers, ended);
+        let inlets = driver::Inlets {
+            commands: from_callers,
+            answers: from_answers,
+            abandoned: from_abandoned,
+            hang_up: hang_up.clone(),
+        };
+        let task = tokio::spawn(driver.run(inlets));
         let numbers = Arc::new(AtomicU64::new(1));
         let carries_headers = L::CARRIES_HEADERS;
         let peer = Peer { commands, abandoned, numbers, end, hang_up, carries_headers };
@@ -207,7 +217,7 @@ impl IncomingRequest {
     async fn send(&mut self, outcome: Result<Payload, RemoteError>) {
         if let Some(answer) = self.answer.take() {
             let message = Message::Answer { id: Some(self.id.clone()), outcome };
-            let _connection_over = answer.send(Command::Send(message)).await;
+            let _connection_over = answer.send(message).await;
         }
     }
 }
@@ -221,7 +231,7 @@ impl Drop for IncomingRequest {
                 data: None,
             };
             let message = Message::Answer { id: Some(self.id.clone()), outcome: Err(error) };
-            let _queue_full_or_over = answer.try_send(Command::Send(message));
+            let _queue_full_or_over = answer.try_send(message);
         }
     }
 }

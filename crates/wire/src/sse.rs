@@ -10,9 +10,7 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use http::{HeaderValue, Method, header};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -25,6 +23,7 @@ use crate::message::{Id, Message};
 use crate::network::{
     Kind, Network, Request, Target, is_same_origin, kind_of, let_go, origin, refusal, stranger,
 };
+use crate::together::Together;
 
 /// How many things that arrived may wait until the peer takes them; the stream is read no further then.
 const WAITING: usize = 64;
@@ -44,7 +43,9 @@ pub struct SseLink {
     endpoint: Option<Arc<Url>>,
     /// What waits for the endpoint. The peer stops pushing when it is too much.
     held: VecDeque<Post>,
-    posts: FuturesUnordered<BoxFuture<'static, Posted>>,
+    posts: Together<Posted>,
+    /// How many of them are under way.
+    posting: usize,
     say: mpsc::Sender<Said>,
     said: mpsc::Receiver<Said>,
     ready: VecDeque<Arrival>,
@@ -89,7 +90,8 @@ impl SseLink {
             stream: Stream::NotYet,
             endpoint: None,
             held: VecDeque::new(),
-            posts: FuturesUnordered::new(),
+            posts: Together::new(),
+            posting: 0,
             say,
             said,
             ready: VecDeque::new(),
@@ -113,7 +115,8 @@ impl SseLink {
         match &self.endpoint {
             Some(endpoint) => {
                 let run = run_post(self.context.clone(), endpoint.clone(), post);
-                self.posts.push(Box::pin(run));
+                self.posts.add(run);
+                self.posting += 1;
             }
             None => self.held.push_back(post),
         }
@@ -141,14 +144,17 @@ impl SseLink {
             if let Stream::Over(end) = &self.stream {
                 return Poll::Ready(Err(end.clone()));
             }
-            match self.posts.poll_next_unpin(task) {
-                Poll::Ready(Some(posted)) => {
-                    self.load -= posted.load;
-                    self.ready.extend(posted.arrival);
-                }
-                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            match self.posts.poll(task) {
+                Poll::Ready(posted) => self.finish(posted),
+                Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    fn finish(&mut self, posted: Posted) {
+        self.posting -= 1;
+        self.load -= posted.load;
+        self.ready.extend(posted.arrival);
     }
 }
 
@@ -170,10 +176,10 @@ impl Link for SseLink {
     }
 
     async fn farewell(&mut self) {
-        if self.endpoint.is_none() {
-            return;
+        while self.posting > 0 {
+            let posted = poll_fn(|task| self.posts.poll(task)).await;
+            self.finish(posted);
         }
-        while self.posts.next().await.is_some() {}
     }
 
     async fn next(&mut self) -> Result<Arrival, LinkEnd> {

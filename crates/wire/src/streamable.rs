@@ -17,9 +17,6 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::future::{AbortHandle, Abortable, BoxFuture};
-use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
@@ -27,6 +24,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload};
 use crate::network::{Network, Request, Target};
+use crate::together::{Key, Together};
 use post::{Lifetime, Post, Purpose, cancelled_id};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -47,9 +45,9 @@ pub struct HttpLink {
     /// What every POST has among its headers.
     prepared: HeaderMap,
     era: Era,
-    exchanges: FuturesUnordered<Abortable<BoxFuture<'static, Done>>>,
+    exchanges: Together<Done>,
     live: HashMap<Id, Live>,
-    standing: Option<AbortHandle>,
+    standing: Option<Key>,
     /// What waits until the server knows that we are initialized. The peer stops pushing when it is too much.
     held: VecDeque<Post>,
     hold: Option<Pin<Box<Sleep>>>,
@@ -84,7 +82,7 @@ enum Era {
 
 /// A question under way.
 struct Live {
-    abort: AbortHandle,
+    key: Key,
     lifetime: Lifetime,
     load: usize,
 }
@@ -123,7 +121,7 @@ impl HttpLink {
             context: Arc::new(Context { network, target }),
             prepared,
             era: Era::Unknown,
-            exchanges: FuturesUnordered::new(),
+            exchanges: Together::new(),
             live: HashMap::new(),
             standing: None,
             held: VecDeque::new(),
@@ -138,30 +136,27 @@ impl HttpLink {
 
     fn start(&mut self, post: Post) {
         let load = post.load();
-        let (abort, registration) = AbortHandle::new_pair();
-        match &post.purpose {
-            Purpose::Initialize(id) => {
-                let lifetime = Lifetime::OfItsSession;
-                self.keep(id.clone(), Live { abort, lifetime, load });
-            }
-            Purpose::Ask(id, lifetime) => {
-                let lifetime = *lifetime;
-                self.keep(id.clone(), Live { abort, lifetime, load });
-            }
+        let question = match &post.purpose {
+            Purpose::Initialize(id) => Some((id.clone(), Lifetime::OfItsSession)),
+            Purpose::Ask(id, lifetime) => Some((id.clone(), *lifetime)),
             Purpose::Initialized => {
                 self.hold = Some(Box::pin(sleep(HOLD)));
-                self.telling += 1;
+                None
             }
-            Purpose::Tell => self.telling += 1,
-        }
+            Purpose::Tell => None,
+        };
         let run = exchange::run(self.context.clone(), post, self.say.clone());
-        self.exchanges.push(Abortable::new(Box::pin(run), registration));
+        let key = self.exchanges.add(run);
+        match question {
+            Some((id, lifetime)) => self.keep(id, Live { key, lifetime, load }),
+            None => self.telling += 1,
+        }
     }
 
     /// Ids are the peer's to keep apart. Where it does not, the last question of a name is the one that counts.
     fn keep(&mut self, id: Id, live: Live) {
         if let Some(last) = self.live.insert(id, live) {
-            last.abort.abort();
+            self.exchanges.remove(last.key);
             self.load -= last.load;
         }
     }
@@ -182,7 +177,7 @@ impl HttpLink {
         self.prepared.remove(SESSION);
         self.prepared.remove(VERSION);
         if let Some(standing) = self.standing.take() {
-            standing.abort();
+            self.exchanges.remove(standing);
         }
     }
 
@@ -206,13 +201,13 @@ impl HttpLink {
         while let Ok(said) = self.said.try_recv() {
             self.hear(said);
         }
-        let Done::Exchange { purpose, load, arrival } = done else { return };
+        let Done::Exchange { purpose, load, arrival } = done else {
+            self.standing = None;
+            return;
+        };
         match &purpose {
             Purpose::Initialize(id) | Purpose::Ask(id, _) => {
-                // One that was called off is counted out already, and nobody waits for it.
-                if self.live.remove(id).is_none() {
-                    return;
-                }
+                self.live.remove(id);
             }
             Purpose::Initialized => {
                 self.telling -= 1;
@@ -232,10 +227,8 @@ impl HttpLink {
         if !matches!(self.era, Era::Legacy { .. }) || self.standing.is_some() {
             return;
         }
-        let (abort, registration) = AbortHandle::new_pair();
-        self.standing = Some(abort);
         let run = standing::run(self.context.clone(), self.prepared.clone(), self.say.clone());
-        self.exchanges.push(Abortable::new(Box::pin(run), registration));
+        self.standing = Some(self.exchanges.add(run));
     }
 
     /// Calls a question off. Says whether the server is to be told, too.
@@ -253,7 +246,7 @@ impl HttpLink {
                 Era::Modern | Era::Unknown => Cancelled::Silently,
             };
         };
-        live.abort.abort();
+        self.exchanges.remove(live.key);
         self.load -= live.load;
         match live.lifetime {
             Lifetime::OfItsStream => Cancelled::Silently,
@@ -266,10 +259,8 @@ impl HttpLink {
             if let Some(arrival) = self.ready.pop_front() {
                 return Poll::Ready(arrival);
             }
-            if let Poll::Ready(Some(done)) = self.exchanges.poll_next_unpin(task) {
-                if let Ok(done) = done {
-                    self.finish(done);
-                }
+            if let Poll::Ready(done) = self.exchanges.poll(task) {
+                self.finish(done);
                 continue;
             }
             if let Poll::Ready(Some(said)) = self.said.poll_recv(task) {

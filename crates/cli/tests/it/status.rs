@@ -1,7 +1,5 @@
 //! `swb status`.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
@@ -154,6 +152,7 @@ fn a_server_that_is_not_configured_is_named() {
 pub struct Watch {
     child: std::process::Child,
     lines: std::sync::mpsc::Receiver<Json>,
+    seen: std::cell::RefCell<Vec<Json>>,
 }
 
 impl Watch {
@@ -170,19 +169,21 @@ impl Watch {
                 }
             }
         });
-        Watch { child, lines }
+        Watch { child, lines, seen: std::cell::RefCell::default() }
     }
 
-    /// Waits for a line of which something is true.
+    /// A line, printed already or to come, of which something is true.
     #[track_caller]
     pub fn until(&self, what: &str, is_so: impl Fn(&Json) -> bool) -> Json {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         loop {
+            if let Some(line) = self.seen.borrow().iter().find(|line| is_so(line)) {
+                return line.clone();
+            }
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             match self.lines.recv_timeout(left) {
-                Ok(line) if is_so(&line) => return line,
-                Ok(_) => {}
-                Err(_) => panic!("waited in vain until {what}"),
+                Ok(line) => self.seen.borrow_mut().push(line),
+                Err(_) => panic!("waited in vain until {what}: {:#?}", self.seen.borrow()),
             }
         }
     }
@@ -218,17 +219,8 @@ fn a_watch_follows_the_configuration_and_touches_only_what_changed() {
     let connected = |name: &'static str| {
         move |line: &Json| line["name"] == name && line["state"] == "connected"
     };
-    // Either may be the first.
-    let seen = RefCell::new(BTreeMap::new());
-    watch.until("both are connected", |line| {
-        let name = line["name"].as_str().unwrap_or_default().to_owned();
-        if line["state"] == "connected" {
-            seen.borrow_mut().insert(name, line.clone());
-        }
-        seen.borrow().len() == 2
-    });
-    let seen = seen.into_inner();
-    let (first, old_two) = (&seen["one"], &seen["two"]);
+    let first = watch.until("one is connected", connected("one"));
+    let old_two = watch.until("two is connected", connected("two"));
     let more = Scripted::entry(&Script::legacy().named("two").tools(5));
     scene.servers(USER, &format!("\"one\": {one}, \"two\": {more}"));
     let new_two = watch.until("two has more tools", |line| {
@@ -254,8 +246,9 @@ fn a_watch_sees_a_server_die_and_come_back() {
     let resting =
         watch.until("it is lost", |line| line["state"] == "pending" && !line["cause"].is_null());
     assert_eq!(resting["cause"]["id"], "exited");
-    let again = watch.until("it is back", |line| line["state"] == "connected");
-    assert_ne!(again["process"], first["process"]);
+    watch.until("it is back", |line| {
+        line["state"] == "connected" && line["process"] != first["process"]
+    });
     watch.interrupt();
     wait_until(Duration::from_secs(5), "its socket is gone", || {
         let folder = scene.path("~/.local/state/switchboard/running");

@@ -14,6 +14,7 @@ use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::network::Network;
 use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -609,11 +610,8 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
         let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
         tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
     };
-    let (address, hint) = prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-    let network = match &address {
-        Address::Program(_) | Address::Linked(_) => None,
-        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => Some(settings.network()?),
-    };
+    let (address, hint, network) =
+        prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
@@ -672,7 +670,7 @@ fn prepare(
     settings: &Settings,
     key: &str,
     is_asked_for: bool,
-) -> Result<(Address, Hint), Cause> {
+) -> Result<(Address, Hint, Option<Network>), Cause> {
     if !is_asked_for && settings.walls.get(key).is_some() {
         let detail = "it said so less than 15 minutes ago; `swb reconnect` asks again".to_owned();
         return Err(Cause::of(CauseKind::WantsLogin).with(Evidence::Detail(detail)));
@@ -681,7 +679,15 @@ fn prepare(
         Some(Era::Legacy) => Hint::Legacy,
         Some(Era::Modern) | None => Hint::Unknown,
     };
-    Ok((address::of(&wanted.spec, &settings.around)?, hint))
+    let address = address::of(&wanted.spec, &settings.around)?;
+    let network = match &address {
+        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
+            let own = address::certificates(&wanted.spec, &settings.around)?;
+            Some(settings.network(own)?)
+        }
+        Address::Program(_) | Address::Linked(_) => None,
+    };
+    Ok((address, hint, network))
 }
 
 /// A failure, with what only we know of it.

@@ -25,12 +25,20 @@ const FLOOD: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What comes to the task from outside.
+pub(super) struct Inlets {
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) answers: mpsc::Receiver<Message>,
+    pub(super) abandoned: mpsc::UnboundedReceiver<Abandoned>,
+    pub(super) hang_up: Arc<Notify>,
+}
+
 pub(super) struct Driver<L> {
     link: L,
     waiting: HashMap<u64, Waiting>,
     events: mpsc::Sender<Event>,
-    /// For answers to the other side's questions; weak, so that the connection ends with the last handle.
-    answers: mpsc::WeakSender<Command>,
+    /// For answers to the other side's questions.
+    answers: mpsc::Sender<Message>,
     ended: watch::Sender<Option<LinkEnd>>,
     statistics: Statistics,
 }
@@ -39,21 +47,19 @@ impl<L: Link> Driver<L> {
     pub(super) fn new(
         link: L,
         events: mpsc::Sender<Event>,
-        answers: mpsc::WeakSender<Command>,
+        answers: mpsc::Sender<Message>,
         ended: watch::Sender<Option<LinkEnd>>,
     ) -> Driver<L> {
         let statistics = Statistics::default();
         Driver { link, waiting: HashMap::new(), events, answers, ended, statistics }
     }
 
-    pub(super) async fn run(
-        mut self,
-        mut commands: mpsc::Receiver<Command>,
-        mut abandoned: mpsc::UnboundedReceiver<Abandoned>,
-        hang_up: Arc<Notify>,
-    ) -> Statistics {
+    pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
+        let Inlets { mut commands, mut answers, mut abandoned, hang_up } = inlets;
         let how = loop {
             let has_room = self.link.queued() < HIGH_WATER;
+            // Calls may wait for our answers, so answers do not wait behind calls.
+            let has_room_for_answers = self.link.queued() < FLOOD;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
                     Some(command) => {
@@ -63,8 +69,14 @@ impl<L: Link> Driver<L> {
                     // Nobody holds a handle any more.
                     None => break self.leave().await,
                 },
+                Some(answer) = answers.recv(), if has_room_for_answers => {
+                    self.link.push(answer.into());
+                }
                 () = hang_up.notified() => {
                     self.obey_more(&mut commands);
+                    while let Ok(answer) = answers.try_recv() {
+                        self.link.push(answer.into());
+                    }
                     break self.leave().await;
                 }
                 Some(call) = abandoned.recv() => self.abandon(&call),
@@ -137,11 +149,12 @@ impl<L: Link> Driver<L> {
             Some(Id::Number(number)) => self.waiting.remove(&number),
             Some(Id::Other(_)) | None => None,
         };
-        match waiting {
-            Some(waiting) => {
+        match (waiting, answered) {
+            (Some(waiting), answered) => {
                 let _caller_left = waiting.answer.send(answered);
             }
-            None => self.statistics.stray_answers += 1,
+            (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
+            (None, Answered::Outcome(_) | Answered::Ended(_)) => self.statistics.stray_answers += 1,
         }
     }
 
@@ -167,7 +180,7 @@ impl<L: Link> Driver<L> {
             self.reply(id, outcome);
             return;
         }
-        let request = IncomingRequest { id, method, params, answer: self.answers.upgrade() };
+        let request = IncomingRequest { id, method, params, answer: Some(self.answers.clone()) };
         let Err(error) = self.events.try_send(Event::Request(request)) else { return };
         self.statistics.refused_requests += 1;
         let message = match &error {

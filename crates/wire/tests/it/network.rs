@@ -1,5 +1,6 @@
 //! The way to servers: proxies, certificates, and what is printed of secrets.
 
+use std::ffi::OsStr;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -246,28 +247,52 @@ async fn a_server_that_speaks_no_tls_is_no_secure_one() {
     assert_eq!(reason, Unreachable::Tls, "{detail}");
 }
 
-/// Says which way round this process is.
-const CHILD: &str = "SWB_TEST_HAS_NO_ROOTS";
+/// Tells the process that runs a test again in other surroundings from the one that starts it.
+const AGAIN: &str = "SWB_TEST_RUNS_AGAIN";
+
+/// Runs a test of this file again with these variables.
+fn run_again(test: &str, variables: &[(&str, &OsStr)]) {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", &format!("network::{test}")])
+        .env(AGAIN, "1")
+        .envs(variables.iter().copied())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn is_second_run() -> bool {
+    std::env::var_os(AGAIN).is_some()
+}
 
 #[test]
 fn a_system_without_authorities_gets_ours() {
-    let authority = Authority::new();
-    let with_extra = Settings { extra_ca: vec![authority.pem()], ..settings() };
-    let roots = |settings| Network::new(settings).expect("the settings are good").roots();
-    if std::env::var_os(CHILD).is_some() {
-        assert_eq!((roots(&settings()), roots(&with_extra)), (Roots::Bundled, Roots::Bundled));
-        return;
+    if !is_second_run() {
+        let empty = tempfile::NamedTempFile::new().expect("a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let variables = [
+            ("SSL_CERT_FILE", empty.path().as_os_str()),
+            ("SSL_CERT_DIR", folder.path().as_os_str()),
+        ];
+        return run_again("a_system_without_authorities_gets_ours", &variables);
     }
-    let empty = tempfile::NamedTempFile::new().expect("a file");
-    let folder = tempfile::tempdir().expect("a folder");
-    let status = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "network::a_system_without_authorities_gets_ours"])
-        .env(CHILD, "1")
-        .env("SSL_CERT_FILE", empty.path())
-        .env("SSL_CERT_DIR", folder.path())
-        .output()
-        .expect("it runs");
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+    let with_extra = Settings { extra_ca: vec![Authority::new().pem()], ..settings() };
+    let roots = |settings| Network::new(settings).expect("the settings are good").roots();
+    assert_eq!((roots(&settings()), roots(&with_extra)), (Roots::Bundled, Roots::Bundled));
+}
+
+#[tokio::test]
+async fn proxies_of_the_environment_are_not_used() {
+    if !is_second_run() {
+        // Nobody can listen there.
+        let nobody = OsStr::new("http://127.0.0.1:0");
+        let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+        let variables = variables.map(|name| (name, nobody));
+        return run_again("proxies_of_the_environment_are_not_used", &variables);
+    }
+    let stage = Stage::start(echo).await;
+    assert_eq!(asked(&settings(), stage.url("/mcp").as_str()).await, Ok(json!("here")));
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub const KEYS: &[EntryKey] = keys! {
     "oauth", "object", SIGN_IN, "how to sign in";
     "tls", "object", REMOTE, "certificates for this server";
     "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "how long a call may take";
+    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
     "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
     "disabled", "boolean", &[], "switch the server off";
     "description", "string", &[], "a note for people";

@@ -358,7 +358,7 @@ const MOST_EXCERPTS: usize = 100;
 
 /// Keys that may be shown in an excerpt: the words of the format itself.
 fn is_known_key(key: &str) -> bool {
-    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TOOLS_KEYS].concat();
+    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TLS_KEYS, decode::TOOLS_KEYS].concat();
     let words = ["serverName", "serverCommand", "serverUrl"];
     entry.iter().any(|known| known.name == key)
         || settings::KEYS.iter().any(|known| known.name == key)

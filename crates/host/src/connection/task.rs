@@ -322,7 +322,7 @@ impl Task {
         let now = Instant::now();
         self.clock = (now, SystemTime::now());
         let client = line.client.clone();
-        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.settings.connect_within);
+        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.patience());
         self.held = Some(Held {
             line,
             opened: now,
@@ -367,6 +367,11 @@ impl Task {
         self.publish().await;
     }
 
+    /// How long the server may take for one answer while we get to know it.
+    fn patience(&self) -> Duration {
+        self.wanted.spec.common.timeout.unwrap_or(self.settings.connect_within)
+    }
+
     fn touch(&mut self, lists: &[List]) {
         if let Some(held) = &mut self.held {
             held.dirty.extend(lists);
@@ -376,7 +381,7 @@ impl Task {
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let patience = self.settings.connect_within;
+        let patience = self.patience();
         let Some(held) = &mut self.held else { return };
         if held.fetching.is_some() || held.dirty.is_empty() {
             return;

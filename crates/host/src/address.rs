@@ -115,9 +115,9 @@ fn unusable(detail: String) -> Cause {
 
 fn program(stdio: &Stdio<Text>, around: &Around) -> Result<Program, Cause> {
     let os = |it: &Text| text(it, around).map(OsString::from);
-    let entrys: Result<Vec<_>, Cause> =
+    let given: Result<Vec<_>, Cause> =
         stdio.env.iter().map(|(name, value)| Ok((name.clone(), text(value, around)?))).collect();
-    let env = inheritance::environment(&around.variables, entrys?);
+    let env = inheritance::environment(&around.variables, given?);
     let cwd = match &stdio.cwd {
         None => around.working_folder.clone(),
         Some(cwd) => absolute(&text(cwd, around)?, around),

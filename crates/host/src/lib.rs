@@ -7,6 +7,7 @@
 pub mod address;
 mod answers;
 pub mod ask;
+pub mod audit;
 pub mod catalogue;
 pub mod cause;
 pub mod connection;

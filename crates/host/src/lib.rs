@@ -13,6 +13,7 @@ pub mod cause;
 pub mod connection;
 pub mod consent;
 pub mod engine;
+pub mod form;
 pub mod inheritance;
 pub mod load;
 pub mod logbook;

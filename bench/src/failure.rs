@@ -51,8 +51,6 @@ pub enum Failure {
     },
     /// A client was asked something else than `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or answered so.
     Question,
-    /// We cannot talk over HTTP.
-    NoHttpLink,
     /// The inner program was called with something else than `N -- COMMAND`.
     Call,
     /// The system does not say what its processes used.
@@ -119,7 +117,6 @@ impl fmt::Display for Failure {
             Failure::Question => {
                 out.write_str("expected `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`")
             }
-            Failure::NoHttpLink => out.write_str("there is no link over HTTP to measure"),
             Failure::Call => out.write_str("expected `N -- COMMAND…`"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
             Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
@@ -140,7 +137,6 @@ impl Error for Failure {
             | Failure::NoExecutable
             | Failure::Failed { .. }
             | Failure::Question
-            | Failure::NoHttpLink
             | Failure::Call
             | Failure::Scene { .. }
             | Failure::Lacks { .. } => None,

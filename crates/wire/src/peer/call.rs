@@ -9,7 +9,7 @@ use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Abandoned, CallError, Command, Peer, Sent};
+use super::{CallError, Command, Departure, Peer, Sent};
 use crate::fault::Fault;
 use crate::link::{LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
@@ -121,9 +121,9 @@ impl Call {
         let command = Command::Ask { number, outgoing, waiting };
         let began = Instant::now();
         let sent = match patience.limit() {
-            None => peer.commands.send(command).await.map_err(|_| ()),
+            None => peer.0.commands.send(command).await.map_err(|_| ()),
             Some(limit) => tokio::select! {
-                sent = peer.commands.send(command) => sent.map_err(|_| ()),
+                sent = peer.0.commands.send(command) => sent.map_err(|_| ()),
                 () = sleep_until(began + limit) => {
                     guard.reason = None;
                     return Err(CallError::Timeout(limit));
@@ -205,8 +205,8 @@ struct Guard<'p> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(reason) = self.reason {
-            let abandoned = Abandoned { number: self.number, reason };
-            let _connection_over = self.peer.abandoned.send(abandoned);
+            let leaving = Departure::Caller { number: self.number, reason };
+            let _connection_over = self.peer.0.leaving.send(leaving);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::link::{Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
 
-pub use call::{Call, Progress};
+pub use call::{Call, Calling, Progress};
 
 /// How many questions may wait for the task to take them.
 const COMMANDS: usize = 256;
@@ -35,7 +35,7 @@ pub struct Peer(Arc<Shared>);
 struct Shared {
     commands: mpsc::Sender<Command>,
     // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
-    leaving: mpsc::UnboundedSender<Departure>,
+    departures: mpsc::UnboundedSender<Departure>,
     numbers: AtomicU64,
     end: watch::Receiver<Option<LinkEnd>>,
     carries_headers: bool,
@@ -141,14 +141,14 @@ enum Departure {
     /// A call whose caller is gone.
     Caller { number: u64, reason: &'static str },
     /// Everybody: the connection is to end.
-    All,
+    Everybody,
 }
 
 impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
     pub fn start<L: Link>(link: L) -> Connection {
         let (commands, from_callers) = mpsc::channel(COMMANDS);
-        let (leaving, from_leaving) = mpsc::unbounded_channel();
+        let (departures, from_departures) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENTS);
         let (ended, end) = watch::channel(None);
         let (answers, from_answers) = mpsc::channel(ANSWERS);
@@ -156,12 +156,12 @@ impl Peer {
         let inlets = driver::Inlets {
             commands: from_callers,
             answers: from_answers,
-            leaving: from_leaving,
+            departures: from_departures,
         };
         let task = tokio::spawn(driver.run(inlets));
         let numbers = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
-        let shared = Shared { commands, leaving, numbers, end, carries_headers };
+        let shared = Shared { commands, departures, numbers, end, carries_headers };
         Connection { peer: Peer(Arc::new(shared)), events, task }
     }
 
@@ -184,7 +184,7 @@ impl Peer {
 
     /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
     pub fn hang_up(&self) {
-        let _ended_already = self.0.leaving.send(Departure::All);
+        let _ended_already = self.0.departures.send(Departure::Everybody);
     }
 
     /// Do headers beside a call reach the other side?

@@ -29,7 +29,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) struct Inlets {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) answers: mpsc::Receiver<Message>,
-    pub(super) leaving: mpsc::UnboundedReceiver<Departure>,
+    pub(super) departures: mpsc::UnboundedReceiver<Departure>,
 }
 
 pub(super) struct Driver<L> {
@@ -53,52 +53,50 @@ impl<L: Link> Driver<L> {
         Driver { link, waiting: HashMap::default(), events, answers, ended, statistics }
     }
 
-    pub(super) async fn run(mut self, mut inlets: Inlets) -> Statistics {
-        let how = match poll_fn(|task| self.poll(&mut inlets, task)).await {
-            End::Wanted => {
-                let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;
-                LinkEnd::Closed
+    pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
+        let Inlets { mut commands, mut answers, mut departures } = inlets;
+        let how = loop {
+            let has_room = self.link.queued() < HIGH_WATER;
+            // Calls may wait for our answers, so answers do not wait behind calls.
+            let has_room_for_answers = self.link.queued() < FLOOD;
+            tokio::select! {
+                command = commands.recv(), if has_room => match command {
+                    Some(command) => {
+                        self.obey(command);
+                        self.obey_more(&mut commands);
+                    }
+                    // Nobody holds a handle any more.
+                    None => break self.leave().await,
+                },
+                Some(answer) = answers.recv(), if has_room_for_answers => {
+                    self.link.push(answer.into());
+                }
+                Some(departure) = departures.recv() => match departure {
+                    Departure::Caller { number, reason } => self.abandon(number, reason),
+                    Departure::Everybody => {
+                        self.obey_more(&mut commands);
+                        while let Ok(answer) = answers.try_recv() {
+                            self.link.push(answer.into());
+                        }
+                        break self.leave().await;
+                    }
+                },
+                arrival = self.link.next() => match arrival {
+                    Ok(Arrival::Message(message)) => self.receive(message),
+                    Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
+                    Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
+                    Err(how) => break how,
+                },
             }
-            End::Happened(how) => how,
         };
         self.ended.send_replace(Some(how.clone()));
-        inlets.commands.close();
+        commands.close();
         for (_, waiting) in self.waiting.drain() {
             let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
         }
         self.statistics
     }
 
-    /// Does everything that there is to do, in one pass: what callers want first, so that many messages leave
-    /// in one write, then what arrives. Neither keeps the other waiting: callers may queue so much and no more,
-    /// and after so many arrivals everybody else has a turn.
-    fn poll(&mut self, inlets: &mut Inlets, task: &mut Task<'_>) -> Poll<End> {
-        let mut turn = TURN;
-        loop {
-            if let Poll::Ready(end) = self.poll_inlets(inlets, task) {
-                return Poll::Ready(end);
-            }
-            let queued = self.link.queued();
-            let Poll::Ready(arrival) = pin!(self.link.next()).poll(task) else {
-                // What had no room may have some now, and nobody else would say so.
-                match is_full(queued) && !is_full(self.link.queued()) {
-                    true => continue,
-                    false => return Poll::Pending,
-                }
-            };
-            match arrival {
-                Ok(Arrival::Message(message)) => self.receive(message),
-                Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
-                Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
-                Err(how) => return Poll::Ready(End::Happened(how)),
-            }
-            turn -= 1;
-            if turn == 0 {
-                task.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
-    }
     /// What was said last still leaves.
     async fn leave(&mut self) -> LinkEnd {
         let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;

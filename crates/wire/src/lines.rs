@@ -300,7 +300,9 @@ mod tests {
         let line = format!("{{\"method\":\"x\",\"params\":[\"{}\"]}}\n", "y".repeat(size));
         inbox.buffer.extend_from_slice(line.as_bytes());
         match inbox.take() {
-            Some(Ok(Arrival::Message(Message::Notification { params: Some(it), .. }))) => (inbox, it),
+            Some(Ok(Arrival::Message(Message::Notification { params: Some(it), .. }))) => {
+                (inbox, it)
+            }
             other => panic!("it is a notification: {other:?}"),
         }
     }

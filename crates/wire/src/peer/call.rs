@@ -187,7 +187,9 @@ impl Future for Calling {
 
 impl Calling {
     fn ask(&mut self) -> Result<(), CallError> {
-        let Stage::New(command) = mem::replace(&mut self.stage, Stage::Asked) else { return Ok(()) };
+        let Stage::New(command) = mem::replace(&mut self.stage, Stage::Asked) else {
+            return Ok(());
+        };
         self.alarm = self.patience.limit().map(|limit| Box::pin(sleep(limit)));
         match self.peer.0.commands.try_send(command) {
             Ok(()) => Ok(()),
@@ -224,7 +226,8 @@ impl Calling {
                 self.signs = None;
                 return;
             };
-            if let (Patience::SinceProgress(limit), Some(alarm)) = (self.patience, &mut self.alarm) {
+            if let (Patience::SinceProgress(limit), Some(alarm)) = (self.patience, &mut self.alarm)
+            {
                 alarm.as_mut().reset(Instant::now() + limit);
             }
             if let Some(listener) = &self.listener {

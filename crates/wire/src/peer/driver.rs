@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::call::{Answered, Progress, Waiting};
-use super::{Command, Event, IncomingRequest, Departure, Statistics};
+use super::{Command, Departure, Event, IncomingRequest, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
 use crate::message::{Id, Message, Payload, RemoteError};
 

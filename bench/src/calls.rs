@@ -78,7 +78,7 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
     let rivals = rivals::prepare(workplace)?;
     let mut parts = Vec::new();
     for transport in wanted {
-        let clients = client::all(&rivals, transport)?;
+        let clients = client::all(&rivals)?;
         parts.push((transport, measure(clients, transport)?));
     }
     let page = page::draw(&parts);
@@ -108,9 +108,8 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
                     let calls = row.client.pace.calls(size, transport);
                     let (target, in_flight) = (targets.of(&row.client), way.in_flight());
                     let question = Question { transport, size, calls, in_flight, target };
-                    if let Some(cost) = way.placement().during(|| ask(&row.client, &question))? {
-                        row.costs[size_index][way_index].push(cost);
-                    }
+                    let cost = way.placement().during(|| ask(&row.client, &question))?;
+                    row.costs[size_index][way_index].push(cost);
                 }
             }
         }
@@ -118,11 +117,11 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
     Ok(rows)
 }
 
-fn ask(client: &Client, question: &Question) -> Result<Option<Cost>, Failure> {
-    let Some([program, words @ ..]) = client.command.as_deref() else { return Ok(None) };
+fn ask(client: &Client, question: &Question) -> Result<Cost, Failure> {
+    let (program, words) = client.command.split_first().ok_or(Failure::Question)?;
     let mut command = Command::new(program);
     let said = failure::output(command.args(words).args(question.words()))?;
-    Cost::parse(said.trim()).map(Some)
+    Cost::parse(said.trim())
 }
 
 impl Row {

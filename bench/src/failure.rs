@@ -51,8 +51,13 @@ pub enum Failure {
     },
     /// A client was asked something else than `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or answered so.
     Question,
-    /// We cannot talk over HTTP.
-    NoHttpLink,
+    /// Servers were not connected in time.
+    NotConnected {
+        /// How many were.
+        connected: usize,
+        /// How many should be.
+        of: usize,
+    },
     /// The inner program was called with something else than `N -- COMMAND`.
     Call,
     /// The system does not say what its processes used.
@@ -106,7 +111,7 @@ impl fmt::Display for Failure {
             }
             Failure::NotStartedByCargo => out
                 .write_str("the repository is unknown; start this program as `cargo xtask bench`"),
-            Failure::NoExecutable => out.write_str("cargo did not say where it put `swb`"),
+            Failure::NoExecutable => out.write_str("cargo did not say where it put the program"),
             Failure::File { path, .. } => write!(out, "trouble with `{}`", path.display()),
             Failure::NotStarted { program, .. } => {
                 write!(out, "could not start `{}`", program.display())
@@ -119,7 +124,9 @@ impl fmt::Display for Failure {
             Failure::Question => {
                 out.write_str("expected `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`")
             }
-            Failure::NoHttpLink => out.write_str("there is no link over HTTP to measure"),
+            Failure::NotConnected { connected, of } => {
+                write!(out, "only {connected} of {of} servers were connected in time")
+            }
             Failure::Call => out.write_str("expected `N -- COMMAND…`"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
             Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
@@ -140,7 +147,7 @@ impl Error for Failure {
             | Failure::NoExecutable
             | Failure::Failed { .. }
             | Failure::Question
-            | Failure::NoHttpLink
+            | Failure::NotConnected { .. }
             | Failure::Call
             | Failure::Scene { .. }
             | Failure::Lacks { .. } => None,

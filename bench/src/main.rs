@@ -4,6 +4,7 @@
 mod calls;
 mod facts;
 mod failure;
+mod fleet;
 mod list;
 mod measure;
 mod scene;
@@ -31,6 +32,8 @@ What:
   calls [stdio|http]
                  what one call costs through our own peer, next to the official SDKs' clients;
                  installs those into bench/.peers; one transport alone is printed and not kept
+  fleet          fifty servers at once, and what `swb` needs while ten are connected and nothing happens;
+                 SWB_BIN as above
   start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
   install-peers  install the other programs into bench/.peers, with npm
@@ -55,6 +58,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
     match what.as_ref() {
         "list" => list::run(&Workplace::from_environment()?),
         "calls" => calls::run(&Workplace::from_environment()?, rest),
+        "fleet" => fleet::run(&Workplace::from_environment()?),
         "start" => start::run(&Workplace::from_environment()?),
         "wire" => wire::run(&Workplace::from_environment()?),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 use tempfile::TempDir;
 
 use crate::failure::{self, Failure};
@@ -54,6 +54,21 @@ impl Scene {
             search_path: search_path.clone(),
             _files: files,
         })
+    }
+
+    /// A home with these servers in the person's own settings.
+    pub fn with_servers(
+        swb: &Path,
+        search_path: &OsString,
+        servers: Map<String, Json>,
+    ) -> Result<Scene, Failure> {
+        let scene = Scene::new(search_path)?;
+        let built = Seen { servers: servers.len(), files: 1, problems: 0 };
+        let paths = scene.ask(swb, &["paths"])?;
+        let settings = format!("{:#}\n", json!({"mcpServers": servers}));
+        write(&place(&paths, "userSettings"), &settings)?;
+        verify(&scene.ask(swb, &["list", "--all"])?, built)?;
+        Ok(scene)
     }
 
     /// A command that starts in the working folder and knows nothing but this home.

@@ -43,9 +43,19 @@ impl Workplace {
         if let Some(given) = &self.given {
             return given.canonicalize().map_err(|error| Failure::file(given, error));
         }
+        self.build(&["--release", "--package", "swb", "--bin", "swb"])
+    }
+
+    /// The server that plays scripts. It mostly waits, so it is built as tests build it.
+    pub fn scripted(&self) -> Result<PathBuf, Failure> {
+        self.build(&["--workspace", "--example", "scripted"])
+    }
+
+    fn build(&self, what: &[&str]) -> Result<PathBuf, Failure> {
         let mut build = self.cargo();
         build
-            .args(["build", "--release", "--package", "swb", "--bin", "swb"])
+            .arg("build")
+            .args(what)
             .arg("--message-format=json-render-diagnostics")
             .current_dir(&self.root)
             .stderr(Stdio::inherit());

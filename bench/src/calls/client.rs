@@ -18,8 +18,8 @@ pub struct Client {
     pub who: Who,
     /// How many calls it is asked for.
     pub pace: Pace,
-    /// What begins its command; none where there is no such client.
-    pub command: Option<Vec<OsString>>,
+    /// What begins its command.
+    pub command: Vec<OsString>,
 }
 
 /// Who is measured.
@@ -72,19 +72,17 @@ impl Who {
     }
 }
 
-/// Everybody, for one transport.
-pub fn all(rivals: &Rivals, transport: Transport) -> Result<Vec<Client>, Failure> {
+/// Everybody.
+pub fn all(rivals: &Rivals) -> Result<Vec<Client>, Failure> {
     let own = server::own_program()?;
-    let ours = |name: &str| Some(vec![own.clone().into(), WORD.into(), name.into()]);
-    let is_there = transport == Transport::Stdio || ours::HAS_HTTP;
+    let ours = |name: &str| vec![own.clone().into(), WORD.into(), name.into()];
     let native = |who, command| Client { who, pace: Pace::Native, command };
-    let rival =
-        |who, pace, command: &Vec<OsString>| Client { who, pace, command: Some(command.clone()) };
+    let rival = |who, pace, command: &Vec<OsString>| Client { who, pace, command: command.clone() };
     Ok(vec![
         native(Who::Floor, ours("floor")),
         native(Who::ByHand, ours("by-hand")),
-        native(Who::Ours, ours("raw").filter(|_| is_there)),
-        native(Who::OursDecoded, ours("decoded").filter(|_| is_there)),
+        native(Who::Ours, ours("raw")),
+        native(Who::OursDecoded, ours("decoded")),
         rival(Who::Rmcp, Pace::Sdk, &rivals.rmcp),
         rival(Who::TypescriptV1, Pace::Script, &rivals.typescript_v1),
         rival(Who::TypescriptV2, Pace::Script, &rivals.typescript_v2),

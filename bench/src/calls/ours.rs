@@ -5,9 +5,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::Deserialize;
 use switchboard_wire::message::Payload;
+use switchboard_wire::network::{Network, Proxies, Settings, Target};
 use switchboard_wire::peer::{Connection, Peer};
 use switchboard_wire::process::{self, Keeping, Process, Program, Search};
+use switchboard_wire::streamable::HttpLink;
 use tokio::runtime::Builder;
+use url::Url;
 
 use super::question::{Cost, Question, Transport, share};
 use crate::failure::Failure;
@@ -81,12 +84,18 @@ fn over_stdio(question: &Question) -> Result<(Connection, Option<Process>), Fail
     Ok((Peer::start(link), Some(process)))
 }
 
-/// Whether [`over_http`] has a link to talk over. Without one, our row over HTTP says so.
-pub const HAS_HTTP: bool = false;
-
-/// The one place where a link over streamable HTTP is made: `Peer::start(link)` with a link to this address.
-fn over_http(_address: &str) -> Result<Connection, Failure> {
-    Err(Failure::NoHttpLink)
+fn over_http(address: &str) -> Result<Connection, Failure> {
+    let fail = |error: Failing| Failure::client("switchboard", error);
+    let settings = Settings {
+        user_agent: "swb-bench".to_owned(),
+        proxies: Proxies::default(),
+        extra_ca: Vec::new(),
+        identity: None,
+        connect_timeout: Duration::from_secs(5),
+    };
+    let network = Network::new(&settings).map_err(|error| fail(error.into()))?;
+    let address = Url::parse(address).map_err(|error| fail(error.into()))?;
+    Ok(Peer::start(HttpLink::new(network, Target::new(address))))
 }
 
 async fn hello(peer: &Peer) -> Result<(), Failing> {

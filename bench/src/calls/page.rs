@@ -190,7 +190,7 @@ mod tests {
 
     fn row(who: Who, p50: f64, calls_per_second: f64) -> Row {
         let cost = Cost { p50, calls_per_second, processor_per_call: 0.0, peak_kilobytes: 0.0 };
-        let client = Client { who, pace: Pace::Native, command: None };
+        let client = Client { who, pace: Pace::Native, command: Vec::new() };
         let mut row = Row { client, costs: Default::default() };
         row.costs.iter_mut().flatten().for_each(|costs| costs.push(cost));
         row

@@ -33,7 +33,7 @@ impl Piped {
     }
 }
 
-/// An echo server that listens. Dropping it ends it.
+/// A server that listens. Dropping it ends it.
 pub struct Listening {
     /// Where, as it says itself.
     pub address: String,
@@ -41,12 +41,17 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts an echo server of this kind and waits until it has said where it listens.
+    /// Starts an echo server of this kind.
     pub fn start(kind: &str) -> Result<Listening, Failure> {
-        let command = echo_command(kind)?;
-        let program = PathBuf::from(&command[0]);
+        Listening::of(&echo_command(kind)?)
+    }
+
+    /// Starts a server and waits until it has said where it listens.
+    pub fn of(command: &[OsString]) -> Result<Listening, Failure> {
+        let (program, arguments) = command.split_first().ok_or(Failure::Question)?;
+        let program = PathBuf::from(program);
         let mut child = Command::new(&program);
-        child.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped());
+        child.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         let fail = |error| Failure::NotStarted { program: program.clone(), error };
         let mut child = Ended(child.spawn().map_err(fail)?);
         let output = child.0.stdout.take().ok_or(Failure::Question)?;

@@ -11,7 +11,13 @@ use crate::message::{self, Malformed, Message, Messages};
 /// The largest message we take, unless told otherwise.
 pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
-const READ_SIZE: usize = 16 * 1024;
+/// As much as a pipe holds.
+const READ_SIZE: usize = 64 * 1024;
+/// Lines up to this size are copied out of the buffer, so that it is used again at once, and so that a small
+/// payload that somebody keeps does not keep a large buffer.
+const COPIED: usize = 64 * 1024;
+/// Lines up to this size leave the buffer as it is once nobody has them any more. Longer ones take it with them.
+const LENT: usize = 2 * 1024 * 1024;
 
 /// A link over a reader and a writer.
 #[derive(Debug)]
@@ -154,15 +160,28 @@ impl Inbox {
                 if end > self.limit {
                     return Some(Err(too_large));
                 }
-                let line = self.buffer.split_to(end).freeze();
-                self.buffer.advance(1);
-                Some(Ok(line))
+                Some(Ok(self.cut(end)))
             }
             None => {
                 self.searched = self.buffer.len();
                 (self.searched > self.limit).then_some(Err(too_large))
             }
         }
+    }
+
+    /// Takes the line that ends there, and its end.
+    fn cut(&mut self, end: usize) -> Bytes {
+        if end <= COPIED {
+            let line = Bytes::copy_from_slice(&self.buffer[..end]);
+            self.buffer.advance(end + 1);
+            return line;
+        }
+        let line = self.buffer.split_to(end).freeze();
+        self.buffer.advance(1);
+        if end > LENT {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        line
     }
 
     fn end(&self) -> LinkEnd {
@@ -186,6 +205,7 @@ mod tests {
     use tokio::io::DuplexStream;
 
     use super::*;
+    use crate::message::Payload;
 
     type TestLink = LineLink<DuplexStream, tokio::io::Sink>;
 
@@ -251,6 +271,56 @@ mod tests {
         let mut long = vec![b' '; 2000];
         long.push(b'\n');
         assert_eq!(arrivals(&[&long], 1000).await.1, LinkEnd::TooLarge { limit: 1000 });
+    }
+
+    #[tokio::test]
+    async fn lines_of_every_size_come_out_whole_and_in_order() {
+        let sizes = [1, 1000, COPIED - 100, COPIED, COPIED + 1, 3 * COPIED, LENT, LENT + 1, 2, 1];
+        let (reader, mut writer) = tokio::io::duplex(1 << 16);
+        let writing = tokio::spawn(async move {
+            for size in sizes {
+                let line = format!("{{\"method\":\"{}\"}}\n", "x".repeat(size));
+                writer.write_all(line.as_bytes()).await.expect("it is read");
+            }
+        });
+        let mut link = LineLink::new(reader, tokio::io::sink(), LARGEST_MESSAGE);
+        let mut seen = Vec::new();
+        while let Ok(Arrival::Message(Message::Notification { method, .. })) = link.next().await {
+            assert!(method.bytes().all(|byte| byte == b'x'));
+            seen.push(method.len());
+        }
+        assert_eq!(seen, sizes);
+        writing.await.expect("it was all read");
+    }
+
+    /// An inbox that has read a line of about this size, and the line's payload.
+    fn after_a_line_of(size: usize) -> (Inbox, Payload) {
+        let mut inbox = Inbox::new(LARGEST_MESSAGE);
+        inbox.buffer.reserve(READ_SIZE);
+        let line = format!("{{\"method\":\"x\",\"params\":[\"{}\"]}}\n", "y".repeat(size));
+        inbox.buffer.extend_from_slice(line.as_bytes());
+        match inbox.take() {
+            Some(Ok(Arrival::Message(Message::Notification { params: Some(it), .. }))) => {
+                (inbox, it)
+            }
+            other => panic!("it is a notification: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_buffer_is_used_again_while_somebody_keeps_a_small_payload() {
+        let (mut inbox, _kept) = after_a_line_of(100);
+        inbox.buffer.reserve(READ_SIZE);
+        assert_eq!(inbox.buffer.capacity(), READ_SIZE);
+        assert!(inbox.buffer.try_reclaim(READ_SIZE));
+    }
+
+    #[test]
+    fn a_huge_line_leaves_no_huge_buffer_behind() {
+        let (mut inbox, payload) = after_a_line_of(LENT + 1);
+        drop(payload);
+        inbox.buffer.reserve(READ_SIZE);
+        assert!(inbox.buffer.capacity() < 4 * READ_SIZE, "{}", inbox.buffer.capacity());
     }
 
     #[tokio::test]

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
 use crate::link::{Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
 
-pub use call::{Call, Progress};
+pub use call::{Call, Calling, Progress};
 
 /// How many questions may wait for the task to take them.
 const COMMANDS: usize = 256;
@@ -28,13 +28,16 @@ const EVENTS: usize = 256;
 
 /// A handle on a connection. Clones share it; the connection ends when the last one is dropped.
 #[derive(Debug, Clone)]
-pub struct Peer {
+pub struct Peer(Arc<Shared>);
+
+/// What clones of a handle share: one count to keep for each call instead of one for each part.
+#[derive(Debug)]
+struct Shared {
     commands: mpsc::Sender<Command>,
-    // Bounded by the calls under way: each sends at most one.
-    abandoned: mpsc::UnboundedSender<Abandoned>,
-    numbers: Arc<AtomicU64>,
+    // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
+    departures: mpsc::UnboundedSender<Departure>,
+    numbers: AtomicU64,
     end: watch::Receiver<Option<LinkEnd>>,
-    hang_up: Arc<Notify>,
     carries_headers: bool,
 }
 
@@ -132,39 +135,39 @@ enum Command {
     Send(Message),
 }
 
-/// A call whose caller is gone.
+/// Who does not wait any more.
 #[derive(Debug)]
-struct Abandoned {
-    number: u64,
-    reason: &'static str,
+enum Departure {
+    /// A call whose caller is gone.
+    Caller { number: u64, reason: &'static str },
+    /// Everybody: the connection is to end.
+    Everybody,
 }
 
 impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
     pub fn start<L: Link>(link: L) -> Connection {
         let (commands, from_callers) = mpsc::channel(COMMANDS);
-        let (abandoned, from_abandoned) = mpsc::unbounded_channel();
+        let (departures, from_departures) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENTS);
         let (ended, end) = watch::channel(None);
         let (answers, from_answers) = mpsc::channel(ANSWERS);
-        let hang_up = Arc::new(Notify::new());
         let driver = driver::Driver::new(link, to_listener, answers, ended);
         let inlets = driver::Inlets {
             commands: from_callers,
             answers: from_answers,
-            abandoned: from_abandoned,
-            hang_up: hang_up.clone(),
+            departures: from_departures,
         };
         let task = tokio::spawn(driver.run(inlets));
-        let numbers = Arc::new(AtomicU64::new(1));
+        let numbers = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
-        let peer = Peer { commands, abandoned, numbers, end, hang_up, carries_headers };
-        Connection { peer, events, task }
+        let shared = Shared { commands, departures, numbers, end, carries_headers };
+        Connection { peer: Peer(Arc::new(shared)), events, task }
     }
 
     /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
     pub fn call(&self, method: impl Into<Cow<'static, str>>) -> Call {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
         Call::new(self.clone(), number, method.into())
     }
 
@@ -175,23 +178,23 @@ impl Peer {
         params: Option<Payload>,
     ) -> Result<(), CallError> {
         let message = Message::Notification { method: method.into(), params };
-        let sent = self.commands.send(Command::Send(message)).await;
+        let sent = self.0.commands.send(Command::Send(message)).await;
         sent.map_err(|_| CallError::Ended { how: self.how_it_ended(), sent: Sent::No })
     }
 
     /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
     pub fn hang_up(&self) {
-        self.hang_up.notify_one();
+        let _ended_already = self.0.departures.send(Departure::Everybody);
     }
 
     /// Do headers beside a call reach the other side?
     pub fn carries_headers(&self) -> bool {
-        self.carries_headers
+        self.0.carries_headers
     }
 
     /// Waits until the connection has ended.
     pub async fn ended(&self) -> LinkEnd {
-        let mut end = self.end.clone();
+        let mut end = self.0.end.clone();
         match end.wait_for(Option::is_some).await {
             Ok(how) => how.clone().unwrap_or(LinkEnd::Closed),
             Err(_) => LinkEnd::Closed,
@@ -199,7 +202,7 @@ impl Peer {
     }
 
     fn how_it_ended(&self) -> LinkEnd {
-        self.end.borrow().clone().unwrap_or(LinkEnd::Closed)
+        self.0.end.borrow().clone().unwrap_or(LinkEnd::Closed)
     }
 }
 

@@ -1,15 +1,19 @@
 //! One call: what is asked, how long it may take, and what happens when nobody waits for it any more.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::mem;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::HeaderMap;
+use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Abandoned, CallError, Command, Peer, Sent};
+use super::{CallError, Command, Departure, Peer, Sent};
 use crate::fault::Fault;
 use crate::link::{LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
@@ -100,15 +104,17 @@ impl Call {
         self.listener = Some(listener);
         self
     }
+}
 
-    async fn run(self) -> Result<Payload, CallError> {
+impl IntoFuture for Call {
+    type Output = Result<Payload, CallError>;
+    type IntoFuture = Calling;
+
+    fn into_future(self) -> Calling {
         let Call { peer, number, method, params, headers, patience, listener } = self;
-        // Before the channel, so that on leaving the channel closes first: a question that the task has not
-        // taken yet is then never sent.
-        let mut guard = Guard { peer: &peer, number, reason: Some("the caller is gone") };
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let wants_progress = listener.is_some() || matches!(patience, Patience::SinceProgress(_));
-        let (progress, mut signs) = match wants_progress {
+        let (progress, signs) = match wants_progress {
             true => {
                 let (sender, receiver) = mpsc::channel(PROGRESS);
                 (Some(sender), Some(receiver))
@@ -117,57 +123,154 @@ impl Call {
         };
         let message = Message::Request { id: Id::Number(number), method, params };
         let waiting = Waiting { answer, progress };
-        let outgoing = Outgoing { message, headers };
-        let command = Command::Ask { number, outgoing, waiting };
-        let began = Instant::now();
-        let sent = match patience.limit() {
-            None => peer.commands.send(command).await.map_err(|_| ()),
-            Some(limit) => tokio::select! {
-                sent = peer.commands.send(command) => sent.map_err(|_| ()),
-                () = sleep_until(began + limit) => {
-                    guard.reason = None;
-                    return Err(CallError::Timeout(limit));
-                }
-            },
-        };
-        if sent.is_err() {
-            guard.reason = None;
-            return Err(CallError::Ended { how: peer.how_it_ended(), sent: Sent::No });
-        }
-        let mut last_sign = began;
-        let outcome = loop {
-            tokio::select! {
-                biased;
-                outcome = &mut answered => break outcome,
-                Some(sign) = next_sign(&mut signs) => {
-                    last_sign = Instant::now();
-                    if let Some(listener) = &listener {
-                        let _no_room_or_nobody = listener.try_send(sign);
+        let command = Command::Ask { number, outgoing: Outgoing { message, headers }, waiting };
+        let stage = Stage::New(command);
+        Calling { peer, number, stage, answered, patience, alarm: None, signs, listener }
+    }
+}
+
+/// A call under way. Dropping it unfinished tells the other side to stop.
+///
+/// It is written out, not an `async` block in a box: most calls wait for one thing only, their answer.
+#[derive(Debug)]
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Calling {
+    peer: Peer,
+    number: u64,
+    stage: Stage,
+    answered: oneshot::Receiver<Answered>,
+    patience: Patience,
+    /// Rings when there is no patience left. Set when the call is first polled, where there is a limit.
+    alarm: Option<Pin<Box<Sleep>>>,
+    signs: Option<mpsc::Receiver<Progress>>,
+    listener: Option<mpsc::Sender<Progress>>,
+}
+
+/// How far a call has come.
+enum Stage {
+    /// Nobody has heard of it.
+    New(Command),
+    /// The task has no room for it yet.
+    Queueing(Pin<Box<dyn Future<Output = Result<(), SendError<Command>>> + Send>>),
+    /// The task has it, or will.
+    Asked,
+    /// It has ended.
+    Over,
+}
+
+impl Future for Calling {
+    type Output = Result<Payload, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = &mut *self;
+        loop {
+            match &mut call.stage {
+                Stage::New(_) => call.ask()?,
+                Stage::Queueing(sending) => match sending.as_mut().poll(task) {
+                    Poll::Ready(Ok(())) => call.stage = Stage::Asked,
+                    Poll::Ready(Err(_)) => return Poll::Ready(Err(call.never_left())),
+                    Poll::Pending => return call.poll_alarm(task),
+                },
+                Stage::Asked => {
+                    if let Poll::Ready(answered) = Pin::new(&mut call.answered).poll(task) {
+                        call.stage = Stage::Over;
+                        return Poll::Ready(call.outcome(answered.ok()));
                     }
+                    call.hear_signs(task);
+                    return call.poll_alarm(task);
                 }
-                limit = patience.run_out(began, last_sign) => {
-                    guard.reason = Some("no answer came in time");
-                    return Err(CallError::Timeout(limit));
-                }
+                Stage::Over => panic!("a call that has ended was polled again"),
             }
-        };
-        guard.reason = None;
-        match outcome {
-            Ok(Answered::Outcome(outcome)) => outcome.map_err(CallError::from),
-            Ok(Answered::Lost(fault)) => Err(CallError::Lost(fault)),
-            Ok(Answered::Ended(how)) => Err(CallError::Ended { how, sent: Sent::Maybe }),
-            Err(_) => Err(CallError::Ended { how: peer.how_it_ended(), sent: Sent::Maybe }),
         }
     }
 }
 
-async fn next_sign(signs: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progress> {
-    match signs {
-        Some(signs) => match signs.recv().await {
-            Some(sign) => Some(sign),
-            None => std::future::pending().await,
-        },
-        None => std::future::pending().await,
+impl Calling {
+    fn ask(&mut self) -> Result<(), CallError> {
+        let Stage::New(command) = mem::replace(&mut self.stage, Stage::Asked) else {
+            return Ok(());
+        };
+        self.alarm = self.patience.limit().map(|limit| Box::pin(sleep(limit)));
+        match self.peer.0.commands.try_send(command) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(command)) => {
+                let commands = self.peer.0.commands.clone();
+                let sending = async move { commands.send(command).await };
+                self.stage = Stage::Queueing(Box::pin(sending));
+                Ok(())
+            }
+            Err(TrySendError::Closed(_)) => Err(self.never_left()),
+        }
+    }
+
+    fn never_left(&mut self) -> CallError {
+        self.stage = Stage::Over;
+        CallError::Ended { how: self.peer.how_it_ended(), sent: Sent::No }
+    }
+
+    fn outcome(&self, answered: Option<Answered>) -> Result<Payload, CallError> {
+        match answered {
+            Some(Answered::Outcome(outcome)) => outcome.map_err(CallError::from),
+            Some(Answered::Lost(fault)) => Err(CallError::Lost(fault)),
+            Some(Answered::Ended(how)) => Err(CallError::Ended { how, sent: Sent::Maybe }),
+            None => Err(CallError::Ended { how: self.peer.how_it_ended(), sent: Sent::Maybe }),
+        }
+    }
+
+    /// Passes signs of progress on; the alarm is set anew where that is the agreement.
+    fn hear_signs(&mut self, task: &mut Context<'_>) {
+        while let Some(signs) = &mut self.signs
+            && let Poll::Ready(sign) = signs.poll_recv(task)
+        {
+            let Some(sign) = sign else {
+                self.signs = None;
+                return;
+            };
+            if let (Patience::SinceProgress(limit), Some(alarm)) = (self.patience, &mut self.alarm)
+            {
+                alarm.as_mut().reset(Instant::now() + limit);
+            }
+            if let Some(listener) = &self.listener {
+                let _no_room_or_nobody = listener.try_send(sign);
+            }
+        }
+    }
+
+    fn poll_alarm(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
+        let (Some(alarm), Some(limit)) = (&mut self.alarm, self.patience.limit()) else {
+            return Poll::Pending;
+        };
+        ready!(alarm.as_mut().poll(task));
+        self.abandon("no answer came in time");
+        Poll::Ready(Err(CallError::Timeout(limit)))
+    }
+
+    /// Tells the task that nobody waits any more. The channel closes first: a question that the task has not
+    /// taken yet is then never sent.
+    fn abandon(&mut self, reason: &'static str) {
+        if let Stage::Asked = mem::replace(&mut self.stage, Stage::Over) {
+            self.answered.close();
+            let departure = Departure::Caller { number: self.number, reason };
+            let _connection_over = self.peer.0.departures.send(departure);
+        }
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.abandon("the caller is gone");
+    }
+}
+
+/// Prints no parameters.
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::New(_) => "New",
+            Stage::Queueing(_) => "Queueing",
+            Stage::Asked => "Asked",
+            Stage::Over => "Over",
+        })
     }
 }
 
@@ -177,45 +280,5 @@ impl Patience {
             Patience::Endless => None,
             Patience::Within(limit) | Patience::SinceProgress(limit) => Some(limit),
         }
-    }
-
-    /// Comes back when there is none left.
-    async fn run_out(self, began: Instant, last_sign: Instant) -> Duration {
-        match self {
-            Patience::Endless => std::future::pending().await,
-            Patience::Within(limit) => {
-                sleep_until(began + limit).await;
-                limit
-            }
-            Patience::SinceProgress(limit) => {
-                sleep_until(last_sign + limit).await;
-                limit
-            }
-        }
-    }
-}
-
-/// Tells the task when a call is over before its answer came, for whatever reason.
-struct Guard<'p> {
-    peer: &'p Peer,
-    number: u64,
-    reason: Option<&'static str>,
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if let Some(reason) = self.reason {
-            let abandoned = Abandoned { number: self.number, reason };
-            let _connection_over = self.peer.abandoned.send(abandoned);
-        }
-    }
-}
-
-impl IntoFuture for Call {
-    type Output = Result<Payload, CallError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
     }
 }

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::call::{Answered, Progress, Waiting};
-use super::{Abandoned, Command, Event, IncomingRequest, Statistics};
+use super::{Command, Departure, Event, IncomingRequest, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
 use crate::message::{Id, Message, Payload, RemoteError};
 
@@ -29,13 +29,12 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) struct Inlets {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) answers: mpsc::Receiver<Message>,
-    pub(super) abandoned: mpsc::UnboundedReceiver<Abandoned>,
-    pub(super) hang_up: Arc<Notify>,
+    pub(super) departures: mpsc::UnboundedReceiver<Departure>,
 }
 
 pub(super) struct Driver<L> {
     link: L,
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
     events: mpsc::Sender<Event>,
     /// For answers to the other side's questions.
     answers: mpsc::Sender<Message>,
@@ -51,11 +50,11 @@ impl<L: Link> Driver<L> {
         ended: watch::Sender<Option<LinkEnd>>,
     ) -> Driver<L> {
         let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::new(), events, answers, ended, statistics }
+        Driver { link, waiting: HashMap::default(), events, answers, ended, statistics }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
-        let Inlets { mut commands, mut answers, mut abandoned, hang_up } = inlets;
+        let Inlets { mut commands, mut answers, mut departures } = inlets;
         let how = loop {
             let has_room = self.link.queued() < HIGH_WATER;
             // Calls may wait for our answers, so answers do not wait behind calls.
@@ -72,14 +71,16 @@ impl<L: Link> Driver<L> {
                 Some(answer) = answers.recv(), if has_room_for_answers => {
                     self.link.push(answer.into());
                 }
-                () = hang_up.notified() => {
-                    self.obey_more(&mut commands);
-                    while let Ok(answer) = answers.try_recv() {
-                        self.link.push(answer.into());
+                Some(departure) = departures.recv() => match departure {
+                    Departure::Caller { number, reason } => self.abandon(number, reason),
+                    Departure::Everybody => {
+                        self.obey_more(&mut commands);
+                        while let Ok(answer) = answers.try_recv() {
+                            self.link.push(answer.into());
+                        }
+                        break self.leave().await;
                     }
-                    break self.leave().await;
-                }
-                Some(call) = abandoned.recv() => self.abandon(&call),
+                },
                 arrival = self.link.next() => match arrival {
                     Ok(Arrival::Message(message)) => self.receive(message),
                     Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
@@ -126,11 +127,11 @@ impl<L: Link> Driver<L> {
     }
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
-    fn abandon(&mut self, call: &Abandoned) {
-        if self.waiting.remove(&call.number).is_none() {
+    fn abandon(&mut self, number: u64, reason: &str) {
+        if self.waiting.remove(&number).is_none() {
             return;
         }
-        let params = json!({"requestId": call.number, "reason": call.reason});
+        let params = json!({"requestId": number, "reason": reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
         self.link.push(Message::Notification { method, params: Some(params) }.into());
@@ -202,6 +203,26 @@ impl<L: Link> Driver<L> {
         } else {
             self.statistics.dropped_answers += 1;
         }
+    }
+}
+
+/// Spreads the numbers of calls over a map. They are our own, one after the other, and nobody else can put any
+/// there, so nothing has to be guarded against numbers that were chosen to collide.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The golden ratio of 2^64: neighbours end far apart in the high bits, which a map looks at too.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }
 

@@ -1,0 +1,143 @@
+//! `swb status --watch` at work: when its servers were connected, and what it needs while nothing happens.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value as Json;
+
+use crate::failure::Failure;
+use crate::scene::Scene;
+
+/// How many lines may wait to be read.
+const LINES: usize = 1024;
+/// How long servers may take to be connected.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a program that was told to end may take.
+const FAREWELL: Duration = Duration::from_secs(20);
+
+/// A watch that was started. Dropping it ends it, and its servers with it.
+pub struct Watched {
+    child: Child,
+    began: Instant,
+    lines: Receiver<(Instant, String)>,
+    reading: Option<JoinHandle<()>>,
+}
+
+/// What a process holds and has used.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Needs {
+    /// Memory that is in use now, in megabytes.
+    pub resident: f64,
+    /// The most that ever was.
+    pub peak: f64,
+    /// How many threads it has.
+    pub threads: usize,
+    /// Time on a processor so far.
+    pub processor: Duration,
+}
+
+impl Watched {
+    /// Starts to watch. `width` is how many programs are started at once; none for what is usual.
+    pub fn start(scene: &Scene, swb: &Path, width: Option<usize>) -> Result<Watched, Failure> {
+        let mut command = scene.command(swb);
+        command.args(["status", "--watch", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        if let Some(width) = width {
+            command.env(super::WIDTH, width.to_string());
+        }
+        let began = Instant::now();
+        let fail = |error| Failure::NotStarted { program: swb.to_owned(), error };
+        let mut child = command.spawn().map_err(fail)?;
+        let output = child.stdout.take().ok_or(Failure::Question)?;
+        let (sender, lines) = mpsc::sync_channel(LINES);
+        let reading = thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send((Instant::now(), line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Watched { child, began, lines, reading: Some(reading) })
+    }
+
+    /// How long it took from the start until so many servers were connected.
+    pub fn until_connected(&self, count: usize) -> Result<Duration, Failure> {
+        let mut connected = BTreeSet::new();
+        let deadline = self.began + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok((when, line)) = self.lines.recv_timeout(left) else {
+                return Err(Failure::NotConnected { connected: connected.len(), of: count });
+            };
+            let server: Json = serde_json::from_str(&line).map_err(Failure::Answer)?;
+            if server["state"] == "connected" {
+                connected.insert(server["name"].to_string());
+            }
+            if connected.len() == count {
+                return Ok(when - self.began);
+            }
+        }
+    }
+
+    /// What it needs by now.
+    pub fn needs(&self) -> Result<Needs, Failure> {
+        let folder = Path::new("/proc").join(self.child.id().to_string());
+        let path = folder.join("status");
+        let status = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
+        let megabytes = |key| number(&status, key).unwrap_or_default() as f64 * 1024.0 / 1e6;
+        let path = folder.join("task");
+        let threads = fs::read_dir(&path).map_err(|error| Failure::file(&path, error))?;
+        let used = threads.flatten().filter_map(|thread| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Ok(Needs {
+            resident: megabytes("VmRSS:"),
+            peak: megabytes("VmHWM:"),
+            threads: number(&status, "Threads:").unwrap_or_default(),
+            processor: Duration::from_nanos(used.sum()),
+        })
+    }
+}
+
+/// The number in the line of a status that begins so.
+fn number(status: &str, key: &str) -> Option<usize> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+impl Drop for Watched {
+    /// Asks first, so that it ends its servers.
+    fn drop(&mut self) {
+        if let Some(number) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _gone_already = kill_process(number, Signal::TERM);
+        }
+        // The output ends with the program.
+        let asked = Instant::now();
+        while asked.elapsed() < FAREWELL && self.lines.recv_timeout(FAREWELL).is_ok() {}
+        let _gone_already = self.child.kill();
+        let _gone_already = self.child.wait();
+        if let Some(reading) = self.reading.take() {
+            let _panicked = reading.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_by_the_beginning_of_its_line() {
+        let status = "Name:\tswb\nVmHWM:\t   17120 kB\nThreads:\t3\n";
+        assert_eq!(number(status, "VmHWM:"), Some(17_120));
+        assert_eq!(number(status, "Threads:"), Some(3));
+        assert_eq!(number(status, "VmRSS:"), None);
+    }
+}

@@ -4,7 +4,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     add, add_json, approve, completions, config, disable, doctor, enable, get, import, list, logs,
-    man, paths, ping, policy, reconnect, reject, remove, reset_project_choices, status,
+    man, paths, ping, policy, prompt, prompts, reconnect, reject, remove, reset_project_choices,
+    resources, status,
 };
 
 /// One host for every MCP server you have.
@@ -80,6 +81,12 @@ pub enum Verb {
     Ping(ping::Ping),
     /// Have running programs of ours connect to a server anew
     Reconnect(reconnect::Reconnect),
+    /// List what can be read from servers
+    Resources(resources::Resources),
+    /// List the prompts that servers have
+    Prompts(prompts::Prompts),
+    /// Show what a server's prompt says
+    Prompt(prompt::Prompt),
     /// Show one server: where it comes from, what it runs, whether it may
     Get(get::Get),
     /// Add a server: a command to start or a URL to reach

@@ -17,10 +17,13 @@ pub mod overview;
 pub mod paths;
 pub mod ping;
 pub mod policy;
+pub mod prompt;
+pub mod prompts;
 pub mod reconnect;
 pub mod reject;
 pub mod remove;
 pub mod reset_project_choices;
+pub mod resources;
 pub mod status;
 
 use crate::arguments::Verb;
@@ -36,6 +39,9 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Logs(it) => logs::run(&it, session),
         Verb::Ping(it) => ping::run(&it, session),
         Verb::Reconnect(it) => reconnect::run(&it, session),
+        Verb::Resources(it) => resources::run(&it, session),
+        Verb::Prompts(it) => prompts::run(&it, session),
+        Verb::Prompt(it) => prompt::run(&it, session),
         Verb::Get(it) => get::run(&it, session),
         Verb::Add(it) => add::run(&it, session),
         Verb::AddJson(it) => add_json::run(&it, session),

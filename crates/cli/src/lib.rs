@@ -8,6 +8,7 @@ pub mod control;
 pub mod describe;
 pub mod exit;
 pub mod given;
+pub mod listing;
 pub mod live;
 pub mod machine;
 pub mod outcome;

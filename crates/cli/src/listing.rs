@@ -1,0 +1,113 @@
+//! Lists of what servers have, for people and programs: connects, gathers, lays out.
+
+use serde_json::{Value as Json, json};
+use switchboard::catalogue::{Item, List};
+use switchboard::config::shown::printable;
+use switchboard::connection::state::Persistence;
+use switchboard::connection::{Status, View};
+use switchboard::engine::Snapshot;
+
+use crate::connected;
+use crate::live;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+use crate::table::{self, Cell, Yielding};
+
+/// A column of a list: its title, and the member of an item that it shows.
+pub type Column = (&'static str, &'static str);
+
+/// What is listed, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// The list.
+    pub list: List,
+    /// The key that programs find it under.
+    pub key: &'static str,
+    /// Its columns after the server's name.
+    pub columns: &'static [Column],
+    /// What is said where there is nothing.
+    pub nothing: &'static str,
+}
+
+/// Connects to the servers that were named, or to all, and lists what they have.
+pub fn run(session: &Session, names: &[String], shapes: &[Shape]) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    live::in_play(session, &configuration, names)?;
+    let snapshot = live::run(session, Persistence::Once, async |host| {
+        host.apply_wanted(live::chosen(&configuration, names)).await;
+        Ok(live::settle(session, host, None, Snapshot::is_settled).await)
+    })?;
+    let mut done = match session.wants_json() {
+        true => super::commands::json(&as_json(&snapshot, shapes)),
+        false => Done::text(as_text(session, &snapshot, shapes)),
+    };
+    for view in snapshot.servers.values() {
+        if view.status != Status::Connected {
+            done.notes.push_str(&connected::trouble(view));
+        }
+    }
+    Ok(done)
+}
+
+fn items<'s>(snapshot: &'s Snapshot, list: List) -> impl Iterator<Item = (&'s View, &'s Item)> {
+    let views = snapshot.servers.values();
+    views.flat_map(move |view| view.catalogue.items(list).iter().map(move |item| (&**view, item)))
+}
+
+fn as_json(snapshot: &Snapshot, shapes: &[Shape]) -> Json {
+    let mut answer = json!({});
+    for shape in shapes {
+        let list: Vec<Json> = items(snapshot, shape.list)
+            .map(|(view, item)| {
+                let mut json: Json = item.raw.decode().unwrap_or_default();
+                json["server"] = view.name.as_str().into();
+                json
+            })
+            .collect();
+        answer[shape.key] = list.into();
+    }
+    answer
+}
+
+fn as_text(session: &Session, snapshot: &Snapshot, shapes: &[Shape]) -> String {
+    let mut text = String::new();
+    for shape in shapes {
+        let rows: Vec<Vec<Cell>> = items(snapshot, shape.list)
+            .map(|(view, item)| row(view, item, shape.columns))
+            .collect();
+        if rows.is_empty() {
+            text.push_str(shape.nothing);
+            continue;
+        }
+        let mut header = vec!["SERVER"];
+        header.extend(shape.columns.iter().map(|(title, _)| *title));
+        let last = header.len() - 1;
+        let yielding = [Yielding::Back(last), Yielding::Back(1)];
+        text.push_str(&table::render(&header, &rows, session.machine.terminal.width, &yielding));
+    }
+    text
+}
+
+fn row(view: &View, item: &Item, columns: &[Column]) -> Vec<Cell> {
+    let json: Json = item.raw.decode().unwrap_or_default();
+    let mut row = vec![Cell::plain(printable(&view.name))];
+    for (_, member) in columns {
+        row.push(Cell::plain(printable(&shown(&json[*member]))));
+    }
+    row
+}
+
+/// The first line of a text; of a list of arguments, their names.
+fn shown(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.lines().next().unwrap_or_default().chars().take(300).collect(),
+        Json::Array(arguments) => {
+            let name = |it: &Json| {
+                let name = it["name"].as_str().unwrap_or_default();
+                if it["required"] == true { name.to_owned() } else { format!("[{name}]") }
+            };
+            arguments.iter().map(name).collect::<Vec<_>>().join(" ")
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => String::new(),
+    }
+}

@@ -2,8 +2,9 @@
 
 use clap::{Arg, Command, CommandFactory};
 use switchboard::config::decode::{self, EntryKey};
+use switchboard::config::permission;
 use switchboard::config::scope::Scope;
-use switchboard::config::settings;
+use switchboard::config::settings::{self, SettingsKey};
 
 use crate::arguments::Arguments;
 use crate::exit::Exit;
@@ -40,16 +41,29 @@ fn keys() -> String {
     text.push_str(&key_table(decode::TLS_KEYS));
     text.push_str("\n### `tools`\n\n");
     text.push_str(&key_table(decode::TOOLS_KEYS));
-    text.push_str(
-        "\n## Settings files\n\n| key | value | managed | what it does |\n|---|---|---|---|\n",
-    );
-    for key in settings::KEYS {
-        let managed = if key.managed { "yes" } else { "" };
-        text.push_str(&format!("| `{}` | {} | {managed} | {} |\n", key.name, key.value, key.about));
-    }
+    text.push_str("\n## Settings files\n\n");
+    text.push_str(&settings_table(settings::KEYS));
+    text.push_str("\n### `permissions`\n\n");
+    text.push_str(RULES);
+    text.push_str(&settings_table(permission::KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));
+    }
+    text
+}
+
+const RULES: &str = "\
+A rule is `mcp__server` (every tool of the server), `mcp__server__tool` or `mcp__server__prefix*`, with the\n\
+names as the model sees them. Conditions on arguments may follow: `mcp__files__read(path=/srv/*,mode!=fast)`.\n\
+A `*` stands for any characters, a dot goes inside an argument (`options.mode=fast`), and values with commas\n\
+or parentheses stand in quotes. Deny goes before ask, ask before allow, in whatever file they stand.\n\n";
+
+fn settings_table(keys: &[SettingsKey]) -> String {
+    let mut text = String::from("| key | value | managed | what it does |\n|---|---|---|---|\n");
+    for key in keys {
+        let managed = if key.managed { "yes" } else { "" };
+        text.push_str(&format!("| `{}` | {} | {managed} | {} |\n", key.name, key.value, key.about));
     }
     text
 }

@@ -12,6 +12,7 @@ pub mod entry;
 pub mod import;
 pub mod layer;
 pub mod name;
+pub mod permission;
 pub mod policy;
 pub mod problem;
 pub mod scope;

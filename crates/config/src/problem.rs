@@ -9,6 +9,7 @@ use crate::decode;
 use crate::document::{Lines, Span, SyntaxFault};
 use crate::entry::TransportKind;
 use crate::name::{NameFault, ServerName};
+use crate::permission::{self, Effect, Mode, RuleFaultKind};
 use crate::scope::Scope;
 use crate::settings;
 use crate::shown;
@@ -129,6 +130,18 @@ pub enum ProblemKind {
     },
     /// A policy entry that is not exactly one of `serverName`, `serverCommand`, `serverUrl`.
     PolicyEntry(PolicyList),
+    /// A permission rule that is none.
+    PermissionRule {
+        /// The list it stands in.
+        effect: Effect,
+        /// What is wrong with it.
+        fault: RuleFaultKind,
+    },
+    /// `defaultMode` is none that we know.
+    UnknownMode {
+        /// The nearest one that we know.
+        nearest: Option<&'static str>,
+    },
     /// A key that counts in managed settings only.
     ManagedOnly,
     /// The store of approvals makes no sense.
@@ -198,6 +211,8 @@ impl Problem {
             | ProblemKind::SecretNotHere(_)
             | ProblemKind::SecretCommand
             | ProblemKind::Approvals(_)
+            | ProblemKind::PermissionRule { .. }
+            | ProblemKind::UnknownMode { .. }
             | ProblemKind::PolicyEntry(PolicyList::Denied) => Severity::Error,
         }
     }
@@ -212,9 +227,14 @@ impl Problem {
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             ProblemKind::UnknownTransport { nearest: Some(nearest) }
+            | ProblemKind::UnknownMode { nearest: Some(nearest) }
             | ProblemKind::UnknownKey { nearest: Some(nearest) } => {
                 Some(format!("did you mean `{nearest}`?"))
             }
+            ProblemKind::UnknownMode { nearest: None } => {
+                Some(format!("known modes: {}", Mode::ALL.map(Mode::id).join(", ")))
+            }
+            ProblemKind::PermissionRule { fault, .. } => fault.hint().map(str::to_owned),
             ProblemKind::UnknownTransport { nearest: None } => {
                 Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
             }
@@ -322,6 +342,15 @@ impl fmt::Display for ProblemKind {
             ProblemKind::PolicyEntry(PolicyList::Denied) => f.write_str(
                 "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
             ),
+            ProblemKind::PermissionRule { effect: Effect::Allow, fault } => {
+                write!(f, "is no rule: {fault}; as it is, it allows nothing")
+            }
+            ProblemKind::PermissionRule { effect: Effect::Ask | Effect::Deny, fault } => {
+                write!(f, "is no rule: {fault}; until it is mended, calls to its server ask")
+            }
+            ProblemKind::UnknownMode { .. } => {
+                f.write_str("unknown mode; until it is mended, every call asks")
+            }
             ProblemKind::ManagedOnly => f.write_str("counts in managed settings only"),
             ProblemKind::Approvals(damaged) => write!(f, "{damaged}; nothing in it counts"),
         }
@@ -362,6 +391,7 @@ fn is_known_key(key: &str) -> bool {
     let words = ["serverName", "serverCommand", "serverUrl"];
     entry.iter().any(|known| known.name == key)
         || settings::KEYS.iter().any(|known| known.name == key)
+        || permission::KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 

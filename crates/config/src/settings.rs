@@ -1,9 +1,11 @@
-//! Reads a settings file: servers, policy lists and switched-off servers.
+//! Reads a settings file: servers, policy lists and switched-off servers. Permission rules are left to
+//! `permission`, which reads them out of the same file.
 
 use std::sync::Arc;
 
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
+use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
 use crate::problem::{PolicyList, Problem, ProblemKind, Reporter, Subject};
 use crate::source::{Origin, Source};
@@ -23,7 +25,7 @@ pub struct SettingsKey {
     pub about: &'static str,
 }
 
-const fn key(
+pub(crate) const fn key(
     name: &'static str,
     value: &'static str,
     managed: bool,
@@ -59,6 +61,7 @@ pub const KEYS: &[SettingsKey] = &[
         "in managed settings: of the allow lists, only the managed one counts",
     ),
     key("disabledMcpServers", "array of strings", false, "names of servers that are switched off"),
+    key("permissions", "object", true, "which tools may be called, and which ask first"),
     key(
         "project",
         "string",
@@ -86,12 +89,19 @@ pub struct Settings {
     pub policy: Policy,
     /// Servers it switches off.
     pub disabled: Vec<SwitchedOff>,
+    /// Its permission rules.
+    pub permissions: Rules,
 }
 
 impl Settings {
     /// Settings that say nothing.
     pub fn empty(source: &Arc<Source>) -> Settings {
-        Settings { layer: Layer::empty(source), policy: Policy::default(), disabled: Vec::new() }
+        Settings {
+            layer: Layer::empty(source),
+            policy: Policy::default(),
+            disabled: Vec::new(),
+            permissions: Rules::default(),
+        }
     }
 
     /// Settings that could not be read: lists may be in there, so nothing may run until they can.
@@ -99,6 +109,7 @@ impl Settings {
         let mut settings = Settings::empty(source);
         settings.layer = Layer::failed(source, kind);
         settings.policy.unreadable = Some(source.clone());
+        settings.permissions = Rules::lost(source);
         settings
     }
 
@@ -113,6 +124,7 @@ impl Settings {
         if let Some(members) = &members {
             let mut reader = Reader { authority, reporter: &mut reporter };
             settings.policy = reader.policy(members);
+            settings.permissions = permission::reading::read(members, authority, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);
@@ -123,6 +135,9 @@ impl Settings {
             reporter.report(span, Subject::default(), ProblemKind::Empty);
         }
         settings.layer.problems = reporter.problems;
+        if members.is_none() && !settings.layer.problems.is_empty() {
+            settings.permissions = Rules::lost(source);
+        }
         let is_lost = match members {
             Some(_) => settings.layer.problems.iter().any(is_about_lists),
             None => match authority {

@@ -1,0 +1,412 @@
+//! What holds of every decision, whatever the rules: tests of `decision` through real settings files.
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::policy::Authority;
+use crate::scope::Scope;
+use crate::settings::Settings;
+use crate::source::Source;
+
+const PLAIN: Hints =
+    Hints { read_only: Claim::Unsaid, destructive: Claim::Unsaid, open_world: Claim::Unsaid };
+
+/// Reads settings, a line a file: `managed deny mcp__a` puts one rule into the managed file, and
+/// `user: {…}` is the text of `permissions`.
+fn rules(lines: &str) -> Rules {
+    let mut rules = Rules::default();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (scope, rest) = line.split_once(' ').expect("a scope and a rule");
+        if let Some(scope) = scope.strip_suffix(':') {
+            rules = rules.and(file(scope, rest));
+            continue;
+        }
+        let (list, rule) = rest.split_once(' ').expect("a list and a rule");
+        let effect = [Effect::Allow, Effect::Ask, Effect::Deny];
+        let effect = effect.into_iter().find(|effect| effect.id() == list).expect("a list");
+        match scope {
+            "session" => rules.add_for_session(effect, ToolRule::parse(rule).expect("a rule")),
+            _ => rules = rules.and(file(scope, &json!({list: [rule]}).to_string())),
+        }
+    }
+    rules
+}
+
+fn file(scope: &str, permissions: &str) -> Rules {
+    let (kind, authority) = match scope {
+        "managed" => (Scope::Enterprise, Authority::Administrator),
+        "local" => (Scope::Local, Authority::Person),
+        "user" => (Scope::User, Authority::Person),
+        other => panic!("{other} has no settings"),
+    };
+    let text = format!("{{\"permissions\": {permissions}}}");
+    Settings::read(&Source::file(kind, scope), &text, authority).permissions
+}
+
+/// A call in words: `files read {"path": "/x"}`, and in front of it `trusted`, `readonly`, `gentle`.
+#[track_caller]
+fn check(lines: &str, mode: Mode, call: &str, expected: &str) {
+    let (mut hints, mut trust, mut call) = (PLAIN, Trust::Withheld, call);
+    while let Some((word, rest)) = call.split_once(": ") {
+        match word {
+            "trusted" => trust = Trust::Given,
+            "readonly" => hints.read_only = Claim::Yes,
+            "gentle" => (hints.destructive, hints.open_world) = (Claim::No, Claim::No),
+            _ => break,
+        }
+        call = rest;
+    }
+    let mut words = call.splitn(3, ' ');
+    let (server, tool) = (words.next().expect("a server"), words.next().expect("a tool"));
+    let arguments: Json = serde_json::from_str(words.next().unwrap_or("{}")).expect("JSON");
+    let request = Request { server, tool, arguments: &arguments, hints, trust };
+    let Decision { verdict, because } = decide(&rules(lines), &request, mode);
+    assert_eq!(format!("{verdict}: {because}"), expected);
+}
+
+#[test]
+fn without_rules_every_call_asks() {
+    check("", Mode::Default, "files read", "ask: no rule is about it");
+}
+
+#[test]
+fn deny_goes_before_ask_and_ask_before_allow_in_whatever_scope() {
+    let all = "managed allow mcp__files\nuser ask mcp__files__read\nlocal deny mcp__files__rea*";
+    check(all, Mode::Default, "files read", "deny: the deny rule `mcp__files__rea*` (local:1)");
+    let two = "managed allow mcp__files\nuser ask mcp__files__read";
+    check(two, Mode::Default, "files read", "ask: the ask rule `mcp__files__read` (user:1)");
+    check(two, Mode::Default, "files write", "allow: the allow rule `mcp__files` (managed:1)");
+    check(
+        "session allow mcp__files",
+        Mode::Default,
+        "files read",
+        "allow: the allow rule `mcp__files` (this session)",
+    );
+}
+
+#[test]
+fn predicates_narrow_a_rule() {
+    let lines = "user allow mcp__files__read(path=/srv/*)\nuser deny mcp__files(path=/srv/key*)";
+    let allowed = "allow: the allow rule `mcp__files__read(path=/srv/*)` (user:1)";
+    check(lines, Mode::Default, r#"files read {"path": "/srv/a"}"#, allowed);
+    let denied = "deny: the deny rule `mcp__files(path=/srv/key*)` (user:1)";
+    check(lines, Mode::Default, r#"files read {"path": "/srv/key.pem"}"#, denied);
+    check(lines, Mode::Default, r#"files read {"path": "/srv/a/../key.pem"}"#, denied);
+    let asked = "ask: no rule is about it";
+    check(lines, Mode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
+    check(lines, Mode::Default, "files read", asked);
+}
+
+#[test]
+fn trust_allows_unless_a_rule_says_otherwise() {
+    check("", Mode::Default, "trusted: files read", "allow: the server is trusted");
+    for scope in ["managed", "user", "local", "session"] {
+        let place = match scope {
+            "session" => "this session".to_owned(),
+            file => format!("{file}:1"),
+        };
+        let asked = format!("ask: the ask rule `mcp__files` ({place})");
+        check(&format!("{scope} ask mcp__files"), Mode::Default, "trusted: files read", &asked);
+    }
+}
+
+#[test]
+fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
+    let lines = "managed allow mcp__files";
+    check(lines, Mode::Plan, "trusted: files write", "deny: the mode `plan`");
+    check(lines, Mode::Plan, "gentle: files write", "deny: the mode `plan`");
+    check(
+        lines,
+        Mode::Plan,
+        "readonly: files read",
+        "allow: the allow rule `mcp__files` (managed:1)",
+    );
+    check("", Mode::Plan, "readonly: files read", "ask: no rule is about it");
+}
+
+#[test]
+fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
+    check("", Mode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
+    check("", Mode::AcceptEdits, "files write", "ask: no rule is about it");
+    check("", Mode::AcceptEdits, "readonly: web fetch", "ask: no rule is about it");
+    check(
+        "user ask mcp__files",
+        Mode::AcceptEdits,
+        "gentle: files write",
+        "ask: the ask rule `mcp__files` (user:1)",
+    );
+}
+
+#[test]
+fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
+    check(
+        "",
+        Mode::DontAsk,
+        "files read",
+        "deny: no rule is about it, and nothing asks in the mode `dontAsk`",
+    );
+    check(
+        "user ask mcp__files",
+        Mode::DontAsk,
+        "trusted: files read",
+        "deny: the ask rule `mcp__files` (user:1), and nothing asks in the mode `dontAsk`",
+    );
+    check("", Mode::DontAsk, "trusted: files read", "allow: the server is trusted");
+}
+
+#[test]
+fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
+    check("", Mode::Bypass, "files read", "allow: the mode `bypass`");
+    check("user ask mcp__files", Mode::Bypass, "files read", "allow: the mode `bypass`");
+    check(
+        "user deny mcp__files",
+        Mode::Bypass,
+        "files read",
+        "deny: the deny rule `mcp__files` (user:1)",
+    );
+    check(
+        "managed ask mcp__files",
+        Mode::Bypass,
+        "files read",
+        "ask: the ask rule `mcp__files` (managed:1)",
+    );
+    check(
+        r#"managed: {"disableBypass": true}"#,
+        Mode::Bypass,
+        "files read",
+        "ask: no rule is about it",
+    );
+}
+
+#[test]
+fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
+    let lines = "user allow mcp__files\nuser allow mcp__web\nlocal deny mcp__files__read(";
+    let asked = "ask: the deny rule in local:1 makes no sense";
+    check(lines, Mode::Default, "trusted: files write", asked);
+    check(lines, Mode::Bypass, "files write", asked);
+    check(
+        lines,
+        Mode::DontAsk,
+        "files write",
+        "deny: the deny rule in local:1 makes no sense, and nothing asks in the mode `dontAsk`",
+    );
+    check(lines, Mode::Default, "web get", "allow: the allow rule `mcp__web` (user:1)");
+    let every = "user allow mcp__web\nlocal ask Web(x)";
+    check(every, Mode::Default, "web get", "ask: the ask rule in local:1 makes no sense");
+}
+
+#[test]
+fn an_allow_that_nobody_understands_allows_nothing() {
+    check("user allow mcp__files__read(", Mode::Default, "files read", "ask: no rule is about it");
+}
+
+#[test]
+fn a_list_that_nobody_understands_asks_for_everything() {
+    check(
+        "user allow mcp__files\nlocal: {\"deny\": \"mcp__web\"}",
+        Mode::Bypass,
+        "files read",
+        "ask: the rules in local cannot be made out",
+    );
+}
+
+#[test]
+fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
+    let rules = rules(
+        "user: {\"defaultMode\": \"bypass\"}\nmanaged: {\"defaultMode\": \"acceptEdits\"}\nlocal: {\"defaultMode\": \"plan\"}",
+    );
+    let (mode, origin) = rules.default_mode().expect("three were given");
+    assert_eq!((mode, origin.to_string()), (Mode::AcceptEdits, "managed:1".to_owned()));
+}
+
+#[track_caller]
+fn check_hidden(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
+    let rules = rules(lines);
+    let found = [hides(&rules, server, tool), hides_server(&rules, server)];
+    let found = found.map(|because| because.map(|because| because.to_string()));
+    assert_eq!(found.each_ref().map(Option::as_deref), expected, "{lines}");
+}
+
+#[test]
+fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
+    let by = "the deny rule `mcp__files` (user:1)";
+    check_hidden("user deny mcp__files", "files", "read", [Some(by), Some(by)]);
+    let by = "the deny rule `mcp__files__*` (user:1)";
+    check_hidden("user deny mcp__files__*", "files", "read", [Some(by), Some(by)]);
+    let by = "the deny rule `mcp__files__re*` (user:1)";
+    check_hidden("user deny mcp__files__re*", "files", "read", [Some(by), None]);
+    check_hidden("user deny mcp__files__re*", "files", "write", [None, None]);
+    check_hidden("user deny mcp__files(path=*)", "files", "read", [None, None]);
+    check_hidden("user ask mcp__files", "files", "read", [None, None]);
+    check_hidden("user deny mcp__files", "files2", "read", [None, None]);
+}
+
+#[test]
+fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
+    let rules = rules(
+        "user allow mcp__files__read(path=/srv/*)\nlocal allow mcp__files__read(mode=x)\nmanaged allow mcp__files__write\nuser ask mcp__web\nuser deny mcp__files__read(path=/etc/*)\nlocal allow mcp__files(",
+    );
+    let arguments = json!({"path": "/srv/a"});
+    let request = Request {
+        server: "files",
+        tool: "read",
+        arguments: &arguments,
+        hints: PLAIN,
+        trust: Trust::Withheld,
+    };
+    let explanation = explain(&rules, &request, Mode::Default);
+    let found: Vec<String> = explanation
+        .considered
+        .iter()
+        .map(|it| format!("{} {} {:?}", it.listed.effect, it.listed.rule, it.fit))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "deny mcp__files__read(path=/etc/*) Predicate { predicate: \"path=/etc/*\", miss: Differs }",
+            "ask mcp__web OtherServer",
+            "allow mcp__files__write OtherTool",
+            "allow mcp__files__read(mode=x) Predicate { predicate: \"mode=x\", miss: Absent }",
+            "allow mcp__files__read(path=/srv/*) Matches",
+        ]
+    );
+    assert_eq!(explanation.broken.len(), 1);
+    assert_eq!(explanation.decision.verdict, Effect::Allow);
+}
+
+fn a_rule() -> impl Strategy<Value = String> {
+    let target = prop_oneof!["[ab]", "[ab]__[cd]", "[ab]__[cd]?\\*"];
+    let predicates = prop_oneof![
+        3 => Just(String::new()),
+        2 => "\\([pq]!?=[xy]\\)",
+        1 => "\\(p=[xy]\\*,q!=[xy]\\)",
+        1 => Just("(".to_owned()),
+    ];
+    (target, predicates).prop_map(|(target, predicates)| format!("mcp__{target}{predicates}"))
+}
+
+fn a_line(scopes: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let list = prop::sample::select(vec!["allow", "ask", "deny"]);
+    (prop::sample::select(scopes), list, a_rule())
+        .prop_map(|(scope, list, rule)| format!("{scope} {list} {rule}"))
+}
+
+fn lines(scopes: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(a_line(scopes), 0..5)
+}
+
+#[derive(Debug, Clone)]
+struct Call {
+    server: String,
+    tool: String,
+    arguments: Json,
+    hints: Hints,
+    trust: Trust,
+}
+
+impl Call {
+    fn request(&self) -> Request<'_> {
+        let Call { server, tool, arguments, hints, trust } = self;
+        Request { server, tool, arguments, hints: *hints, trust: *trust }
+    }
+}
+
+fn a_claim() -> impl Strategy<Value = Claim> {
+    prop::sample::select(vec![Claim::Yes, Claim::No, Claim::Unsaid])
+}
+
+fn a_call() -> impl Strategy<Value = Call> {
+    let value =
+        prop_oneof!["[xy]{1,2}".prop_map(Json::String), Just(Json::Null), Just(json!(["x"]))];
+    let arguments = prop::collection::hash_map("[pq]", value, 0..3);
+    let hints =
+        (a_claim(), a_claim(), a_claim()).prop_map(|(read_only, destructive, open_world)| Hints {
+            read_only,
+            destructive,
+            open_world,
+        });
+    let trust = prop::sample::select(vec![Trust::Given, Trust::Withheld]);
+    ("[ab]", "[cd]{1,2}", arguments, hints, trust).prop_map(
+        |(server, tool, arguments, hints, trust)| {
+            let arguments = Json::Object(arguments.into_iter().collect());
+            Call { server, tool, arguments, hints, trust }
+        },
+    )
+}
+
+fn a_mode() -> impl Strategy<Value = Mode> {
+    prop::sample::select(Mode::ALL.to_vec())
+}
+
+const OWN: &[&str] = &["user", "local"];
+const ALL: &[&str] = &["managed", "user", "local"];
+
+proptest! {
+    /// What an administrator denies or wants asked, no file, mode or trust makes looser.
+    #[test]
+    fn nothing_of_a_person_loosens_managed_rules(
+        managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
+    ) {
+        let alone = rules(&managed.join("\n"));
+        let stern = Call { trust: Trust::Withheld, hints: PLAIN, ..call.clone() };
+        let before = decide(&alone, &stern.request(), Mode::Default);
+        let together = rules(&[managed, own].concat().join("\n"));
+        let after = decide(&together, &call.request(), mode);
+        if matches!(before.because, Because::Rule(_) | Because::Broken(_)) && before.verdict != Effect::Allow {
+            prop_assert!(after.verdict >= before.verdict, "{before:?} became {after:?}");
+        }
+    }
+
+    /// More rules that deny or ask never make anything looser.
+    #[test]
+    fn a_deny_that_matches_always_wins(
+        lines in lines(ALL), scope in prop::sample::select(ALL), call in a_call(), mode in a_mode(),
+    ) {
+        let deny = format!("{scope} deny mcp__{}__{}", call.server, call.tool);
+        let decision = decide(&rules(&[lines, vec![deny]].concat().join("\n")), &call.request(), mode);
+        prop_assert_eq!(decision.verdict, Effect::Deny);
+        prop_assert!(matches!(decision.because, Because::Rule(_)));
+    }
+
+    /// Neither the order of rules nor that of files decides anything, not even which rule is named.
+    #[test]
+    fn order_decides_nothing(
+        (lines, shuffled) in lines(ALL).prop_flat_map(|it| (Just(it.clone()), Just(it).prop_shuffle())),
+        call in a_call(),
+        mode in a_mode(),
+    ) {
+        let [one, other] = [lines, shuffled].map(|lines| rules(&lines.join("\n")));
+        prop_assert_eq!(explain(&one, &call.request(), mode), explain(&other, &call.request(), mode));
+    }
+
+    /// A suggestion that is taken answers the same request, where nothing denies it or wants it asked.
+    #[test]
+    fn every_suggestion_reads_back_and_allows_its_request(
+        server in "[a-zA-Z0-9_-]{1,8}",
+        tool in "[a-zA-Z0-9_-]{1,8}",
+        arguments in prop::collection::hash_map("[a-z.]{1,3}", any::<String>(), 0..3),
+    ) {
+        let arguments = Json::Object(arguments.into_iter().map(|(name, text)| (name, text.into())).collect());
+        let call = Call { server, tool, arguments, hints: PLAIN, trust: Trust::Withheld };
+        for suggestion in suggestions(&call.request()) {
+            let rule = ToolRule::parse(&suggestion.rule.to_string());
+            prop_assert_eq!(rule.as_ref(), Ok(&suggestion.rule));
+            let mut rules = Rules::default();
+            rules.add_for_session(Effect::Allow, suggestion.rule);
+            prop_assert_eq!(decide(&rules, &call.request(), Mode::Default).verdict, Effect::Allow);
+        }
+    }
+
+    /// What is hidden is denied, whatever the arguments and the mode.
+    #[test]
+    fn what_is_hidden_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+        let rules = rules(&lines.join("\n"));
+        if hides(&rules, &call.server, &call.tool).is_some() {
+            prop_assert_eq!(decide(&rules, &call.request(), mode).verdict, Effect::Deny);
+        }
+        if hides_server(&rules, &call.server).is_some() {
+            prop_assert!(hides(&rules, &call.server, &call.tool).is_some());
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Reads the `permissions` of a settings file. What is not understood is reported, and then asks: a deny
+//! that nobody understood must not be a deny that is not there.
+
+use std::collections::HashSet;
+
+use super::request::Mode;
+use super::rule::{Concern, RuleFault, ToolRule};
+use super::rules::{Broken, Effect, Listed, Rules};
+use crate::decode;
+use crate::document::{Member, Node, Span, Value};
+use crate::layer::find;
+use crate::policy::Authority;
+use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::settings::{SettingsKey, key};
+use crate::source::Origin;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "permissions";
+
+/// Every key of `permissions`.
+pub const KEYS: &[SettingsKey] = &[
+    key("allow", "array of rules", true, "calls that are made without asking"),
+    key("ask", "array of rules", true, "calls that ask, whatever allows them"),
+    key("deny", "array of rules", true, "calls that are never made, whatever else allows them"),
+    key(
+        "defaultMode",
+        "string",
+        true,
+        "the mode to begin with: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
+    ),
+    key("disableBypass", "boolean", true, "in managed settings: `bypass` acts as `default`"),
+];
+
+/// Reads `permissions` out of a settings file's members.
+pub(crate) fn read(members: &[Member], authority: Authority, reporter: &mut Reporter<'_>) -> Rules {
+    let Some(member) = find(members, KEY) else { return Rules::default() };
+    let mut reader = Reader { authority, reporter, rules: Rules::default() };
+    if members.iter().filter(|member| member.key == KEY).count() > 1 {
+        reader.lose(member.key_span); // The reader of the whole file has said so.
+    }
+    match &member.node.value {
+        Value::Object(members) => reader.all(members),
+        Value::Null if authority == Authority::Person => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+            reader.wrong(&member.node, KEY, "an object");
+            reader.lose(member.node.span);
+        }
+    }
+    reader.rules
+}
+
+struct Reader<'r, 'l> {
+    authority: Authority,
+    reporter: &'r mut Reporter<'l>,
+    rules: Rules,
+}
+
+impl Reader<'_, '_> {
+    fn all(&mut self, members: &[Member]) {
+        self.check_keys(members);
+        for effect in [Effect::Allow, Effect::Ask, Effect::Deny] {
+            if let Some(member) = self.present(members, effect.id()) {
+                self.list(member, effect);
+            }
+        }
+        if let Some(member) = self.present(members, "defaultMode") {
+            self.mode(member);
+        }
+        if let Some(member) = self.present(members, "disableBypass") {
+            self.bypass(member);
+        }
+    }
+
+    fn check_keys(&mut self, members: &[Member]) {
+        let mut seen = HashSet::new();
+        for member in members {
+            let key = dotted(&member.key);
+            let subject = Subject { server: None, key: &key };
+            if !KEYS.iter().any(|known| known.name == member.key) {
+                let nearest = decode::nearest(&member.key, KEYS.iter().map(|known| known.name));
+                let kind = ProblemKind::UnknownKey { nearest };
+                self.reporter.report(member.key_span, subject, kind);
+            } else if !seen.insert(member.key.as_str()) {
+                self.reporter.report(member.key_span, subject, ProblemKind::Doubled);
+                if member.key != Effect::Allow.id() {
+                    self.lose(member.key_span);
+                }
+            }
+        }
+    }
+
+    /// The member of this key, unless a person wrote `null` there.
+    fn present<'m>(&self, members: &'m [Member], key: &str) -> Option<&'m Member> {
+        let is_nothing = |member: &&Member| {
+            self.authority == Authority::Person && member.node.value == Value::Null
+        };
+        find(members, key).filter(|member| !is_nothing(member))
+    }
+
+    fn list(&mut self, member: &Member, effect: Effect) {
+        let Value::Array(nodes) = &member.node.value else {
+            self.wrong(&member.node, &dotted(effect.id()), "an array of rules");
+            if effect != Effect::Allow {
+                self.lose(member.node.span);
+            }
+            return;
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            let key = format!("{KEY}.{effect}[{index}]");
+            self.rule(node, effect, &key);
+        }
+    }
+
+    fn rule(&mut self, node: &Node, effect: Effect, key: &str) {
+        let origin = self.reporter.origin(node.span);
+        let Value::Text(text) = &node.value else {
+            self.wrong(node, key, "a string");
+            let concern = Concern::EveryServer;
+            return self.rules.broken.push(Broken { effect, concern, origin });
+        };
+        match ToolRule::parse(text) {
+            Ok(rule) => {
+                let authority = self.authority;
+                self.rules.listed.push(Listed { effect, rule, origin, authority });
+            }
+            Err(fault) => {
+                let subject = Subject { server: None, key };
+                let span = span_of(&fault, node.span, text);
+                let kind = ProblemKind::PermissionRule { effect, fault: fault.kind };
+                self.reporter.report(span, subject, kind);
+                let concern = Concern::of(text);
+                self.rules.broken.push(Broken { effect, concern, origin });
+            }
+        }
+    }
+
+    fn mode(&mut self, member: &Member) {
+        let key = dotted("defaultMode");
+        let origin: Origin = self.reporter.origin(member.node.span);
+        let Value::Text(text) = &member.node.value else {
+            self.wrong(&member.node, &key, "a string");
+            return self.lose(member.node.span);
+        };
+        match Mode::parse(text) {
+            Some(mode) => self.rules.modes.push((mode, origin)),
+            None => {
+                let nearest = decode::nearest(text, Mode::ALL.iter().map(|mode| mode.id()));
+                let subject = Subject { server: None, key: &key };
+                let kind = ProblemKind::UnknownMode { nearest };
+                self.reporter.report(member.node.span, subject, kind);
+                self.lose(member.node.span);
+            }
+        }
+    }
+
+    fn bypass(&mut self, member: &Member) {
+        let key = dotted("disableBypass");
+        if self.authority == Authority::Person {
+            let subject = Subject { server: None, key: &key };
+            return self.reporter.report(member.key_span, subject, ProblemKind::ManagedOnly);
+        }
+        match member.node.value {
+            Value::Bool(true) => {
+                self.rules.without_bypass.push(self.reporter.origin(member.key_span));
+            }
+            Value::Bool(false) => {}
+            Value::Null
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.wrong(&member.node, &key, "true or false");
+                self.lose(member.node.span);
+            }
+        }
+    }
+
+    /// Something in this file cannot be made out that may have denied or asked.
+    fn lose(&mut self, span: Span) {
+        let source = self.reporter.origin(span).source;
+        if !self.rules.lost.contains(&source) {
+            self.rules.lost.push(source);
+        }
+    }
+
+    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.reporter.report(node.span, Subject { server: None, key }, kind);
+    }
+}
+
+fn dotted(key: &str) -> String {
+    format!("{KEY}.{key}")
+}
+
+/// Where a fault stands in the file. A string with escapes in it is longer there than what it says, and
+/// then the whole string is meant.
+fn span_of(fault: &RuleFault, node: Span, text: &str) -> Span {
+    let is_as_written = node.end - node.start == text.len() + 2;
+    match is_as_written {
+        true => Span { start: node.start + 1 + fault.at, end: node.end },
+        false => node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    /// Lists what was read and what is wrong with it, a line each.
+    #[track_caller]
+    fn check(authority: Authority, text: &str, expected: &[&str]) {
+        let source = Source::file(Scope::User, "s");
+        let settings = Settings::read(&source, text, authority);
+        let rules = &settings.permissions;
+        let mut found: Vec<String> = Vec::new();
+        for it in &rules.listed {
+            found.push(format!("{} {}", it.effect, it.rule));
+        }
+        found
+            .extend(rules.broken.iter().map(|it| format!("broken {} {:?}", it.effect, it.concern)));
+        found.extend(rules.modes.iter().map(|(mode, _)| format!("mode {mode}")));
+        found.extend(rules.without_bypass.iter().map(|_| "no bypass".to_owned()));
+        found.extend(rules.lost.iter().map(|_| "lost".to_owned()));
+        for problem in &settings.layer.problems {
+            let column = problem.origin.position.map_or(0, |position| position.column);
+            let key = problem.key.as_deref().unwrap_or_default();
+            found.push(format!("{:?} {column} {key}: {}", problem.severity(), problem.kind));
+        }
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        check(
+            Authority::Administrator,
+            r#"{"permissions": {"allow": ["mcp__a"], "ask": ["mcp__b__*"], "deny": ["mcp__c__d(e=f)"],
+                "defaultMode": "plan", "disableBypass": true}}"#,
+            &["allow mcp__a", "ask mcp__b__*", "deny mcp__c__d(e=f)", "mode plan", "no bypass"],
+        );
+        check(Authority::Person, r#"{"permissions": null}"#, &[]);
+        check(Authority::Person, r#"{"permissions": {"deny": null}}"#, &[]);
+    }
+
+    #[test]
+    fn a_rule_that_is_none_is_an_error_with_its_column_and_drops_no_other() {
+        check(
+            Authority::Person,
+            r#"{"permissions": {"deny": ["mcp__a__b(c", "mcp__d", 5], "allow": ["x"]}}"#,
+            &[
+                "deny mcp__d",
+                "broken allow EveryServer",
+                "broken deny Named(\"a__b\")",
+                "broken deny EveryServer",
+                "Error 67 permissions.allow[0]: is no rule: a rule begins with `mcp__`; as it is, it allows nothing",
+                "Error 39 permissions.deny[0]: is no rule: a predicate is `argument=value` or `argument!=value`; until it is mended, calls to its server ask",
+                "Error 52 permissions.deny[2]: expected a string, found a number",
+            ],
+        );
+    }
+
+    #[test]
+    fn where_the_string_has_escapes_the_whole_of_it_is_meant() {
+        check(
+            Authority::Person,
+            r#"{"permissions": {"allow": ["mcp__a(b=\"c)"]}}"#,
+            &[
+                "broken allow Named(\"a\")",
+                "Error 28 permissions.allow[0]: is no rule: a quote is not closed; as it is, it allows nothing",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_may_have_denied_and_is_not_understood_is_lost() {
+        check(
+            Authority::Person,
+            r#"{"permissions": {"deny": "mcp__a"}}"#,
+            &["lost", "Error 26 permissions.deny: expected an array of rules, found a string"],
+        );
+        check(
+            Authority::Person,
+            r#"{"permissions": {"ask": [], "ask": []}}"#,
+            &["lost", "Warning 29 permissions.ask: stands here twice; the last one counts"],
+        );
+        check(
+            Authority::Person,
+            r#"{"permissions": {}, "permissions": {}}"#,
+            &["lost", "Warning 21 permissions: stands here twice; the last one counts"],
+        );
+        check(
+            Authority::Person,
+            r#"{"permissions": []}"#,
+            &["lost", "Error 17 permissions: expected an object, found an array"],
+        );
+        check(
+            Authority::Person,
+            r#"{"permissions": {"defaultMode": "Plan"}}"#,
+            &[
+                "lost",
+                "Error 33 permissions.defaultMode: unknown mode; until it is mended, every call asks",
+            ],
+        );
+        check(
+            Authority::Administrator,
+            r#"{"permissions": {"disableBypass": "yes"}}"#,
+            &["lost", "Error 35 permissions.disableBypass: expected true or false, found a string"],
+        );
+        check(Authority::Person, "{", &["lost", "Error 1 : not valid JSON: unterminated object"]);
+        check(
+            Authority::Person,
+            r#"{"permissions": {"allow": {}}}"#,
+            &["Error 27 permissions.allow: expected an array of rules, found an object"],
+        );
+    }
+
+    #[test]
+    fn a_person_cannot_forbid_bypass_and_unknown_keys_are_named() {
+        check(
+            Authority::Person,
+            r#"{"permissions": {"disableBypass": true, "denny": []}}"#,
+            &[
+                "Warning 41 permissions.denny: unknown key, kept but without effect",
+                "Warning 18 permissions.disableBypass: counts in managed settings only",
+            ],
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! What is asked: a tool of a server, the arguments, and what the server says of the tool.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+
+/// One call that wants to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The server's name as tool names hold it: every character that they cannot hold is `_`.
+    pub server: &'a str,
+    /// The tool's name, likewise.
+    pub tool: &'a str,
+    /// The arguments.
+    pub arguments: &'a Json,
+    /// What the server says of the tool.
+    pub hints: Hints,
+    /// Are the server's tools approved beforehand?
+    pub trust: Trust,
+}
+
+/// What a server says of a tool. Nobody checks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Claim,
+    /// It may destroy something. Means nothing for a tool that changes nothing.
+    pub destructive: Claim,
+    /// It reaches things outside, such as the web.
+    pub open_world: Claim,
+}
+
+/// What a server claims, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claim {
+    /// It says yes.
+    Yes,
+    /// It says no.
+    No,
+    /// It says nothing, which is never taken for the harmless answer.
+    #[default]
+    Unsaid,
+}
+
+impl Hints {
+    /// Is it an edit at most, that destroys nothing and stays inside?
+    pub(super) fn is_gentle(self) -> bool {
+        let keeps = self.read_only == Claim::Yes || self.destructive == Claim::No;
+        keeps && self.open_world == Claim::No
+    }
+}
+
+/// Whether a server's tools are approved beforehand (`trust: true`, from a scope where that counts).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// They are.
+    Given,
+    /// They are not.
+    #[default]
+    Withheld,
+}
+
+/// How much is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Mode {
+    /// Only tools that change nothing.
+    Plan,
+    /// What would ask is refused.
+    DontAsk,
+    /// What no rule allows asks.
+    #[default]
+    Default,
+    /// Edits that destroy nothing and stay inside do not ask.
+    AcceptEdits,
+    /// Nothing asks, unless an administrator wants it asked.
+    Bypass,
+}
+
+impl Mode {
+    /// Every mode, the strictest first.
+    pub const ALL: [Mode; 5] =
+        [Mode::Plan, Mode::DontAsk, Mode::Default, Mode::AcceptEdits, Mode::Bypass];
+
+    /// The word used in settings and flags.
+    pub fn id(self) -> &'static str {
+        match self {
+            Mode::Plan => "plan",
+            Mode::DontAsk => "dontAsk",
+            Mode::Default => "default",
+            Mode::AcceptEdits => "acceptEdits",
+            Mode::Bypass => "bypass",
+        }
+    }
+
+    /// Reads a mode's word.
+    pub fn parse(text: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.id() == text)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}

@@ -1,0 +1,518 @@
+//! One permission rule: `mcp__server`, `mcp__server__tool`, each with predicates on arguments or without.
+//! Written and read here; where a rule stands and what it decides is left to `rules` and `decision`.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::glob::Glob;
+use super::predicate::{Miss, Predicate, Relation};
+use super::request::Request;
+use crate::shown;
+use crate::url_pattern::Reading;
+
+/// What every rule begins with.
+const PREFIX: &str = "mcp__";
+/// What stands between a server and its tool.
+const SEPARATOR: &str = "__";
+/// A rule longer than this is none.
+const LONGEST: usize = 4096;
+/// A key with more names in it than this is none.
+const DEEPEST: usize = 8;
+
+/// A rule that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRule {
+    /// Everything between the prefix and the predicates. It is not taken apart: a name may itself hold the
+    /// separator, and only a request knows where its server ends.
+    target: String,
+    predicates: Vec<Predicate>,
+}
+
+/// Whether a rule is about a request, and if not, why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fit {
+    /// It is.
+    Matches,
+    /// It names another server.
+    OtherServer,
+    /// It names another tool of the server.
+    OtherTool,
+    /// A predicate is not met.
+    Predicate {
+        /// The predicate, as a rule holds it.
+        predicate: String,
+        /// Why not.
+        miss: Miss,
+    },
+}
+
+/// Why a text is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{kind}")]
+pub struct RuleFault {
+    /// The byte of the text at which it stops making sense.
+    pub at: usize,
+    /// What is wrong there.
+    pub kind: RuleFaultKind,
+}
+
+/// What is wrong with a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RuleFaultKind {
+    /// It does not begin with `mcp__`.
+    #[error("a rule begins with `mcp__`")]
+    Prefix,
+    /// No server behind the prefix.
+    #[error("it names no server")]
+    Server,
+    /// `__` with nothing behind it.
+    #[error("it names no tool behind the `__`")]
+    Tool,
+    /// A character that no name holds.
+    #[error("names hold letters, digits, `-` and `_` only")]
+    Character,
+    /// A star where the server's name is.
+    #[error("a `*` may stand in the tool's name only")]
+    Star,
+    /// A predicate that is not `argument=value`.
+    #[error("a predicate is `argument=value` or `argument!=value`")]
+    Predicate,
+    /// Nothing behind the `=`.
+    #[error("a value is missing")]
+    Value,
+    /// A quote without its end.
+    #[error("a quote is not closed")]
+    Quote,
+    /// A backslash in front of something that needs none.
+    #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
+    Escape,
+    /// No `)`.
+    #[error("the `(` is not closed")]
+    Open,
+    /// Something behind the `)`.
+    #[error("nothing may follow the `)`")]
+    Behind,
+    /// Longer than a rule can be, or with a key that goes too deep.
+    #[error("it is too long")]
+    Long,
+}
+
+impl RuleFaultKind {
+    /// How to mend it, where that is not plain from the message.
+    pub fn hint(self) -> Option<&'static str> {
+        match self {
+            RuleFaultKind::Prefix | RuleFaultKind::Server | RuleFaultKind::Character => Some(
+                "write `mcp__server`, `mcp__server__tool` or `mcp__server__tool(argument=value)`",
+            ),
+            RuleFaultKind::Tool => Some("for every tool of the server, write `mcp__server`"),
+            RuleFaultKind::Star => Some("write a rule for each server"),
+            RuleFaultKind::Predicate | RuleFaultKind::Behind => {
+                Some("put values with commas or parentheses into quotes: `(text=\"a, b\")`")
+            }
+            RuleFaultKind::Value => Some("write `\"\"` for an empty value"),
+            RuleFaultKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
+            RuleFaultKind::Quote | RuleFaultKind::Open | RuleFaultKind::Long => None,
+        }
+    }
+}
+
+impl ToolRule {
+    /// Reads a rule.
+    pub fn parse(text: &str) -> Result<ToolRule, RuleFault> {
+        if text.len() > LONGEST {
+            return Err(RuleFault {
+                at: text.floor_char_boundary(LONGEST),
+                kind: RuleFaultKind::Long,
+            });
+        }
+        let mut cursor = Cursor { text, at: 0 };
+        let target = target(&mut cursor)?;
+        let predicates = match cursor.peek() {
+            None => Vec::new(),
+            Some(_) => predicates(&mut cursor)?,
+        };
+        Ok(ToolRule { target, predicates })
+    }
+
+    /// The rule for every tool of a server.
+    pub(super) fn of_server(server: &str) -> ToolRule {
+        let target = match server.contains(SEPARATOR) {
+            true => format!("{server}{SEPARATOR}*"),
+            false => server.to_owned(),
+        };
+        ToolRule { target, predicates: Vec::new() }
+    }
+
+    /// The rule for one tool, with the given predicates.
+    pub(super) fn of_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
+        ToolRule { target: format!("{server}{SEPARATOR}{tool}"), predicates }
+    }
+
+    /// What it asks of the arguments.
+    pub fn predicates(&self) -> &[Predicate] {
+        &self.predicates
+    }
+
+    /// Does it hold whatever the arguments are?
+    pub fn is_unconditional(&self) -> bool {
+        self.predicates.is_empty()
+    }
+
+    /// Is the rule about this request?
+    pub fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
+        match self.tools_of(request.server, reading) {
+            None => return Fit::OtherServer,
+            Some(tools) if !tools.matches(request.tool) => return Fit::OtherTool,
+            Some(_) => {}
+        }
+        let missed = self.predicates.iter().find_map(|predicate| {
+            let miss = predicate.miss(request.arguments, reading)?;
+            Some(Fit::Predicate { predicate: predicate.to_string(), miss })
+        });
+        missed.unwrap_or(Fit::Matches)
+    }
+
+    /// The tools of the server that the rule names; nothing where it names another server.
+    pub(super) fn tools_of(&self, server: &str, reading: Reading) -> Option<Glob> {
+        let rest = self.target.strip_prefix(server)?;
+        if rest.is_empty() {
+            // `mcp__a__b` was hardly written for a whole server `a__b`.
+            let is_plain = reading == Reading::Broad || !server.contains(SEPARATOR);
+            return is_plain.then(|| Glob::parse("*"));
+        }
+        rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
+    }
+}
+
+/// Which servers a text that is no rule may have been about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Concern {
+    /// Nobody can tell.
+    EveryServer,
+    /// Those whose name the text begins with, behind the prefix.
+    Named(String),
+}
+
+impl Concern {
+    /// What a text that is no rule was about, as far as it can be made out.
+    pub(super) fn of(text: &str) -> Concern {
+        let Some(rest) = text.strip_prefix(PREFIX) else { return Concern::EveryServer };
+        let target = rest.split('(').next().unwrap_or_default();
+        let server = target.split(SEPARATOR).next().unwrap_or_default();
+        match !server.is_empty() && server.chars().all(is_of_names) {
+            true => Concern::Named(target.to_owned()),
+            false => Concern::EveryServer,
+        }
+    }
+
+    /// May it have been about this server?
+    pub fn is_about(&self, server: &str) -> bool {
+        match self {
+            Concern::EveryServer => true,
+            Concern::Named(target) => target
+                .strip_prefix(server)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)),
+        }
+    }
+}
+
+fn is_of_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Cursor<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    /// Takes everything up to the first character that ends it.
+    fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.at += taken.len();
+        taken
+    }
+
+    fn skip_spaces(&mut self) {
+        self.until(|c| c != ' ');
+    }
+
+    fn fault(&self, kind: RuleFaultKind) -> RuleFault {
+        RuleFault { at: self.at, kind }
+    }
+}
+
+/// Reads up to the predicates.
+fn target(cursor: &mut Cursor<'_>) -> Result<String, RuleFault> {
+    if !cursor.text.starts_with(PREFIX) {
+        return Err(cursor.fault(RuleFaultKind::Prefix));
+    }
+    cursor.at = PREFIX.len();
+    let start = cursor.at;
+    let target = cursor.until(|c| !is_of_names(c) && c != '*');
+    if cursor.peek().is_some_and(|c| c != '(') {
+        return Err(cursor.fault(RuleFaultKind::Character));
+    }
+    let at = |offset: usize, kind| Err(RuleFault { at: start + offset, kind });
+    let (server, tool) = match target.split_once(SEPARATOR) {
+        Some((server, tool)) => (server, Some(tool)),
+        None => (target, None),
+    };
+    if server.is_empty() {
+        return at(0, RuleFaultKind::Server);
+    }
+    if let Some(star) = server.find('*') {
+        return at(star, RuleFaultKind::Star);
+    }
+    if tool.is_some_and(str::is_empty) {
+        return at(target.len(), RuleFaultKind::Tool);
+    }
+    Ok(Glob::parse(target).pieces().join("*"))
+}
+
+/// Reads `(…)` to the end of the text.
+fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleFault> {
+    cursor.next();
+    let mut predicates = Vec::new();
+    loop {
+        predicates.push(predicate(cursor)?);
+        cursor.skip_spaces();
+        match cursor.peek() {
+            Some(',') => cursor.next(),
+            Some(')') => break,
+            Some(_) => return Err(cursor.fault(RuleFaultKind::Predicate)),
+            None => return Err(cursor.fault(RuleFaultKind::Open)),
+        };
+    }
+    cursor.next();
+    match cursor.peek() {
+        None => Ok(predicates),
+        Some(_) => Err(cursor.fault(RuleFaultKind::Behind)),
+    }
+}
+
+fn predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleFault> {
+    cursor.skip_spaces();
+    let start = cursor.at;
+    let no_key = |c: char| {
+        matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
+    };
+    let key: Vec<String> = cursor.until(no_key).split('.').map(str::to_owned).collect();
+    let fault = |kind| Err(RuleFault { at: start, kind });
+    if key.len() > DEEPEST {
+        return fault(RuleFaultKind::Long);
+    }
+    if key.iter().any(String::is_empty) {
+        return fault(RuleFaultKind::Predicate);
+    }
+    let relation = match cursor.rest() {
+        rest if rest.starts_with("!=") => Relation::IsNot,
+        rest if rest.starts_with('=') => Relation::Is,
+        _ => return Err(cursor.fault(RuleFaultKind::Predicate)),
+    };
+    cursor.at += match relation {
+        Relation::Is => 1,
+        Relation::IsNot => 2,
+    };
+    Ok(Predicate { key, relation, value: value(cursor)? })
+}
+
+fn value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleFault> {
+    if cursor.peek() == Some('"') {
+        return quoted(cursor);
+    }
+    let start = cursor.at;
+    let text = cursor.until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
+    let text = text.trim();
+    let fault = |kind| Err(RuleFault { at: start, kind });
+    match text {
+        "" => fault(RuleFaultKind::Value),
+        // Somebody meant `==`.
+        text if text.starts_with('=') => fault(RuleFaultKind::Predicate),
+        text => Ok(Glob::parse(text)),
+    }
+}
+
+fn quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleFault> {
+    let open = cursor.at;
+    cursor.next();
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    loop {
+        let at = cursor.at;
+        match cursor.next() {
+            None => return Err(RuleFault { at: open, kind: RuleFaultKind::Quote }),
+            Some('"') => break,
+            Some('*') => pieces.push(std::mem::take(&mut piece)),
+            Some('\\') => match cursor.next() {
+                Some(c @ ('"' | '*' | '\\')) => piece.push(c),
+                Some(_) | None => return Err(RuleFault { at, kind: RuleFaultKind::Escape }),
+            },
+            Some(c) => piece.push(c),
+        }
+    }
+    pieces.push(piece);
+    Ok(Glob::of_pieces(pieces))
+}
+
+impl fmt::Display for ToolRule {
+    /// The text that reads back as this rule. Not for a terminal as it is: see [`ToolRule::shown`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.target)?;
+        if self.predicates.is_empty() {
+            return Ok(());
+        }
+        let predicates: Vec<String> = self.predicates.iter().map(ToString::to_string).collect();
+        write!(f, "({})", predicates.join(","))
+    }
+}
+
+impl ToolRule {
+    /// The rule for people to see, with nothing in it that a terminal acts on.
+    pub fn shown(&self) -> String {
+        shown::printable(&self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Reads a rule and says how it is written, or what is wrong and where.
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let found = match ToolRule::parse(text) {
+            Ok(rule) => rule.to_string(),
+            Err(fault) => format!("{}: {fault}", fault.at),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn rules_are_written_as_they_are_read() {
+        for text in [
+            "mcp__files",
+            "mcp__files__*",
+            "mcp__files__read",
+            "mcp__files__read_*_now",
+            "mcp__plugin_x_y__read-it",
+            "mcp__files(path=/srv/*)",
+            "mcp__files__read(path=/srv/*,options.mode!=fast)",
+            "mcp__files__read(text=a=b c)",
+            r"mcp__files__read(path=C:\x\*)",
+            r#"mcp__files__read(text="a, (b) \" \\ \* *")"#,
+            r#"mcp__files__read(text="")"#,
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn spaces_around_predicates_and_needless_quotes_and_stars_are_dropped() {
+        check("mcp__f__r( a=1 ,  b!=2 )", "mcp__f__r(a=1,b!=2)");
+        check(r#"mcp__f__r(a="plain")"#, "mcp__f__r(a=plain)");
+        check("mcp__f__r**(a=**x)", "mcp__f__r*(a=*x)");
+    }
+
+    #[test]
+    fn what_is_no_rule_says_where_and_why() {
+        check("", "0: a rule begins with `mcp__`");
+        check("Bash(ls)", "0: a rule begins with `mcp__`");
+        check("mcp__", "5: it names no server");
+        check("mcp____read", "5: it names no server");
+        check("mcp__*", "5: a `*` may stand in the tool's name only");
+        check("mcp__fi*es__read", "7: a `*` may stand in the tool's name only");
+        check("mcp__files__", "12: it names no tool behind the `__`");
+        check("mcp__my files", "7: names hold letters, digits, `-` and `_` only");
+        check("mcp__files__read ", "16: names hold letters, digits, `-` and `_` only");
+        check("mcp__f()", "7: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a)", "8: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a==1)", "9: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a.=1)", "7: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a=1,)", "11: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a=x(1))", "10: a predicate is `argument=value` or `argument!=value`");
+        check("mcp__f(a=)", "9: a value is missing");
+        check("mcp__f(a=1", "10: the `(` is not closed");
+        check("mcp__f(a=\"1", "9: a quote is not closed");
+        check(r#"mcp__f(a="\n")"#, "10: in quotes, only `\"`, `*` and `\\` follow a `\\`");
+        check("mcp__f(a=1)x", "11: nothing may follow the `)`");
+        check("mcp__f(a.b.c.d.e.f.g.h.i=1)", "7: it is too long");
+    }
+
+    #[track_caller]
+    fn check_concern(text: &str, server: &str, expected: &str) {
+        let found = match Concern::of(text).is_about(server) {
+            true => "about",
+            false => "not about",
+        };
+        assert_eq!(found, expected, "{text} and {server}");
+    }
+
+    #[test]
+    fn a_broken_rule_is_about_its_server_or_where_none_can_be_made_out_about_all() {
+        check_concern("mcp__files__read(path", "files", "about");
+        check_concern("mcp__files(path", "files", "about");
+        check_concern("mcp__files__re ad", "files", "about");
+        check_concern("mcp__files__read(path", "other", "not about");
+        check_concern("mcp__files__read(path", "file", "not about");
+        check_concern("mcp__fi les__read", "other", "about");
+        check_concern("mcp__*", "other", "about");
+        check_concern("mpc__files__read", "other", "about");
+    }
+
+    fn predicate() -> impl Strategy<Value = Predicate> {
+        let key = prop::collection::vec("[a-zé$-]{1,3}", 1..4);
+        let relation = prop_oneof![Just(Relation::Is), Just(Relation::IsNot)];
+        let pieces = prop::collection::vec(any::<String>(), 1..4);
+        (key, relation, pieces).prop_map(|(key, relation, pieces)| Predicate {
+            key,
+            relation,
+            value: Glob::of_pieces(pieces),
+        })
+    }
+
+    fn rule() -> impl Strategy<Value = ToolRule> {
+        let predicates = || prop::collection::vec(predicate(), 0..3);
+        prop_oneof![
+            "[a-z0-9-]{1,6}".prop_map(|server| ToolRule::of_server(&server)),
+            ("[a-z0-9-]{1,6}", "[a-z_-]{1,5}\\*?", predicates()).prop_map(
+                |(server, tool, predicates)| ToolRule::of_tool(&server, &tool, predicates)
+            ),
+        ]
+    }
+
+    proptest! {
+        /// Whatever a rule holds, its text reads back as the same rule.
+        #[test]
+        fn every_rule_reads_back_from_its_text(rule in rule()) {
+            prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule));
+        }
+
+        /// No text makes the reader stumble, and a fault always stands inside the text.
+        #[test]
+        fn any_text_is_a_rule_or_a_fault_in_it(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
+            match ToolRule::parse(&text) {
+                Ok(rule) => prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule)),
+                Err(fault) => prop_assert!(text.is_char_boundary(fault.at)),
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules that would answer a request next time, for the person who is asked about it now.
+
+use serde_json::Value as Json;
+
+use super::glob::Glob;
+use super::predicate::{Predicate, Relation};
+use super::request::Request;
+use super::rule::{Fit, ToolRule};
+use crate::shown;
+use crate::url_pattern::Reading;
+
+/// More arguments than this do not make a rule that anybody can read.
+const MOST_ARGUMENTS: usize = 2;
+/// Nor does a longer value, in characters.
+const LONGEST_VALUE: usize = 80;
+
+/// A rule that would allow the request next time. It does not help where a rule wants it asked or denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suggestion {
+    /// How much it covers.
+    pub breadth: Breadth,
+    /// The rule.
+    pub rule: ToolRule,
+}
+
+/// How much a suggestion covers, narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breadth {
+    /// The tool with these arguments.
+    Arguments,
+    /// The tool.
+    Tool,
+    /// Every tool of the server.
+    Server,
+}
+
+/// The rules that would answer the request next time, narrowest first.
+pub fn suggestions(request: &Request<'_>) -> Vec<Suggestion> {
+    let Request { server, tool, .. } = *request;
+    let exact = predicates(request.arguments)
+        .map(|predicates| (Breadth::Arguments, ToolRule::of_tool(server, tool, predicates)));
+    let tool = (Breadth::Tool, ToolRule::of_tool(server, tool, Vec::new()));
+    let server = (Breadth::Server, ToolRule::of_server(server));
+    let answers = |rule: &ToolRule| {
+        let read = ToolRule::parse(&rule.to_string());
+        read.is_ok_and(|read| read == *rule && read.fit(request, Reading::Strict) == Fit::Matches)
+    };
+    exact
+        .into_iter()
+        .chain([tool, server])
+        // Names that no rule can hold make rules that nobody could write down.
+        .filter(|(_, rule)| answers(rule))
+        .map(|(breadth, rule)| Suggestion { breadth, rule })
+        .collect()
+}
+
+/// Exactly these arguments, where there are few and all of them are short texts.
+fn predicates(arguments: &Json) -> Option<Vec<Predicate>> {
+    let members = arguments.as_object()?;
+    if members.is_empty() || members.len() > MOST_ARGUMENTS {
+        return None;
+    }
+    members.iter().map(|(name, value)| predicate(name, value)).collect()
+}
+
+fn predicate(name: &str, value: &Json) -> Option<Predicate> {
+    let text = value.as_str()?;
+    let is_plain_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let is_short = text.chars().take(LONGEST_VALUE + 1).count() <= LONGEST_VALUE;
+    // A rule is written to a file and shown: nothing goes in that hides, and nothing that is a secret.
+    let is_visible = shown::printable(text) == text && !text.contains(char::is_control);
+    let is_secret = shown::is_secret_word(name) || shown::looks_like_a_token(text);
+    (is_plain_name && is_short && is_visible && !is_secret).then(|| Predicate {
+        key: vec![name.to_owned()],
+        relation: Relation::Is,
+        value: Glob::literal(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::permission::request::{Hints, Trust};
+
+    #[track_caller]
+    fn check((server, tool): (&str, &str), arguments: Json, expected: &[&str]) {
+        let (hints, trust) = (Hints::default(), Trust::Withheld);
+        let request = Request { server, tool, arguments: &arguments, hints, trust };
+        let found: Vec<String> =
+            suggestions(&request).iter().map(|suggestion| suggestion.rule.to_string()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_narrowest_rule_comes_first() {
+        check(
+            ("files", "read"),
+            json!({"path": "/srv/a, b"}),
+            &[r#"mcp__files__read(path="/srv/a, b")"#, "mcp__files__read", "mcp__files"],
+        );
+    }
+
+    #[test]
+    fn arguments_that_are_many_long_no_texts_or_secret_make_no_rule() {
+        for arguments in [
+            json!({}),
+            json!({"a": "1", "b": "2", "c": "3"}),
+            json!({"a": "x".repeat(81)}),
+            json!({"a": "x", "b": 5}),
+            json!({"a": "two\nlines"}),
+            json!({"password": "x"}),
+            json!({"a": "ghp_0123456789abcdef"}),
+            json!({"a.b": "x"}),
+            json!([]),
+        ] {
+            check(("files", "read"), arguments, &["mcp__files__read", "mcp__files"]);
+        }
+    }
+
+    #[test]
+    fn a_star_in_an_argument_is_no_pattern() {
+        check(
+            ("sql", "run"),
+            json!({"query": "select *"}),
+            &[r#"mcp__sql__run(query="select \*")"#, "mcp__sql__run", "mcp__sql"],
+        );
+    }
+
+    #[test]
+    fn a_server_whose_name_holds_the_separator_is_named_with_a_star() {
+        check(("plugin_x__y", "run"), json!({}), &["mcp__plugin_x__y__run", "mcp__plugin_x__y__*"]);
+    }
+
+    #[test]
+    fn names_that_no_rule_can_hold_get_no_suggestion() {
+        check(("files", "read me"), json!({}), &["mcp__files"]);
+        check(("", ""), json!({}), &[]);
+    }
+}

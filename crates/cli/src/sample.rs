@@ -59,5 +59,6 @@ pub fn configuration() -> Configuration {
         project_root: "sample".into(),
         policy: user.policy,
         disabled: Vec::new(),
+        rules: switchboard::config::permission::Rules::default(),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use switchboard_config::approval::Approvals;
 use switchboard_config::cascade::{self, Breadth, Effective, Inputs};
 use switchboard_config::layer::{Layer, Naming, Shape};
+use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
 use switchboard_config::scope::Scope;
@@ -66,6 +67,8 @@ pub struct Configuration {
     pub policy: Policy,
     /// Servers that settings switch off.
     pub disabled: Vec<SwitchedOff>,
+    /// Which tools may be called.
+    pub rules: Rules,
 }
 
 /// A source that was looked at.
@@ -92,7 +95,12 @@ pub enum Found {
 pub fn load(surroundings: &Surroundings) -> Configuration {
     let root = project_root(&surroundings.working_folder);
     let mut reader =
-        Reader { places: &surroundings.places, looked_at: Vec::new(), problems: Vec::new() };
+        Reader {
+            places: &surroundings.places,
+            looked_at: Vec::new(),
+            problems: Vec::new(),
+            rules: Rules::default(),
+        };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
         breadth: surroundings.breadth,
@@ -116,13 +124,21 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
     let mut effective = cascade::resolve(inputs);
     effective.problems.extend(reader.problems);
-    Configuration { effective, looked_at: reader.looked_at, project_root: root, policy, disabled }
+    Configuration {
+        effective,
+        looked_at: reader.looked_at,
+        project_root: root,
+        policy,
+        disabled,
+        rules: reader.rules,
+    }
 }
 
 struct Reader<'a> {
     places: &'a Places,
     looked_at: Vec<LookedAt>,
     problems: Vec<Problem>,
+    rules: Rules,
 }
 
 impl Reader<'_> {
@@ -212,7 +228,10 @@ impl Reader<'_> {
             let path = self.places.local_settings(folder);
             if path.symlink_metadata().is_ok() {
                 let before = inputs.layers.len();
+                let rules = std::mem::take(&mut self.rules);
                 self.settings(Scope::Local, &path, inputs);
+                let around = std::mem::take(&mut self.rules).restrictions();
+                self.rules = rules.and(around);
                 for layer in &mut inputs.layers[before..] {
                     layer.definitions.clear();
                 }
@@ -222,6 +241,7 @@ impl Reader<'_> {
 
     fn take(&mut self, settings: Settings, inputs: &mut Inputs) {
         self.note_layer(&settings.layer);
+        self.rules = std::mem::take(&mut self.rules).and(settings.permissions);
         inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);

@@ -47,6 +47,22 @@ pub enum Fit {
     },
 }
 
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fit::Matches => f.write_str("it matches"),
+            Fit::OtherServer => f.write_str("it names another server"),
+            Fit::OtherTool => f.write_str("it names another tool"),
+            Fit::Predicate { predicate, miss: Miss::Absent } => {
+                write!(f, "`{predicate}` speaks of an argument that is not there")
+            }
+            Fit::Predicate { predicate, miss: Miss::Differs } => {
+                write!(f, "`{predicate}` does not hold")
+            }
+        }
+    }
+}
+
 /// Why a text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind}")]

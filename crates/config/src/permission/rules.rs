@@ -89,6 +89,11 @@ impl Rules {
         Rules { lost: vec![source.clone()], ..Rules::default() }
     }
 
+    /// Every rule there is.
+    pub fn listed(&self) -> &[Listed] {
+        &self.listed
+    }
+
     /// These rules and others together.
     pub fn and(mut self, other: Rules) -> Rules {
         self.listed.extend(other.listed);
@@ -96,6 +101,13 @@ impl Rules {
         self.lost.extend(other.lost);
         self.modes.extend(other.modes);
         self.without_bypass.extend(other.without_bypass);
+        self
+    }
+
+    /// Only what restricts: for settings of a project around this one, which loosen nothing here.
+    pub fn restrictions(mut self) -> Rules {
+        self.listed.retain(|listed| listed.effect != Effect::Allow);
+        self.modes.clear();
         self
     }
 

@@ -1,0 +1,66 @@
+//! `swb audit`: who called which tool, what was decided and how it ended.
+
+use clap::Args;
+use serde_json::json;
+use switchboard::audit::{self, Record};
+use switchboard::config::shown::printable;
+
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+use crate::style::Meaning;
+use crate::table::{self, Cell, Yielding};
+
+/// Arguments of `swb audit`.
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Only calls of this server
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Only calls that ended so: ok, tool-error, denied, invalid, failed, timeout, cancelled
+    #[arg(long, value_name = "WORD")]
+    pub outcome: Option<String>,
+    /// How many of the last calls; all with 0
+    #[arg(long, short = 'n', default_value_t = 50)]
+    pub count: usize,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Audit, session: &Session) -> Result<Done, Failure> {
+    let path = session.machine.places.audit();
+    let mut records = audit::read(&path).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be read").because(error)
+    })?;
+    records.retain(|it| arguments.server.as_ref().is_none_or(|name| it.server == *name));
+    records.retain(|it| arguments.outcome.as_ref().is_none_or(|word| it.outcome == *word));
+    if arguments.count > 0 {
+        records.drain(..records.len().saturating_sub(arguments.count));
+    }
+    if session.wants_json() {
+        return Ok(super::json(&json!({"calls": records})));
+    }
+    if records.is_empty() {
+        return Ok(Done::text("No calls.\n"));
+    }
+    let header = ["TIME", "CALLER", "SERVER", "TOOL", "OUTCOME", "TOOK", "DECIDED BY"];
+    let rows: Vec<Vec<Cell>> = records.iter().map(row).collect();
+    let yielding = [Yielding::Back(6), Yielding::Back(3), Yielding::Back(2)];
+    Ok(Done::text(table::render(&header, &rows, session.machine.terminal.width, &yielding)))
+}
+
+fn row(record: &Record) -> Vec<Cell> {
+    let meaning = match record.outcome.as_str() {
+        "ok" => Meaning::Good,
+        "denied" | "cancelled" => Meaning::Doubtful,
+        _ => Meaning::Bad,
+    };
+    vec![
+        Cell::plain(printable(&record.time)),
+        Cell::plain(printable(&record.caller)),
+        Cell::plain(printable(&record.server)),
+        Cell::plain(printable(&record.tool)),
+        Cell::meaning(meaning, printable(&record.outcome)),
+        Cell::plain(format!("{} ms", record.duration_ms)),
+        Cell::plain(printable(&record.because)),
+    ]
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::request::{Claim, Mode, Request, Trust};
 use super::rule::Fit;
-use super::rules::{Broken, Effect, Listed, Rules, by_place, by_weight};
+use super::rules::{Broken, Effect, Listed, Rules, by_damage, by_weight};
 use crate::policy::Authority;
 use crate::source::{Origin, Source};
 use crate::url_pattern::Reading;
@@ -155,7 +155,7 @@ pub fn explain(rules: &Rules, request: &Request<'_>, chosen: Mode) -> Explanatio
     });
     let is_about = |broken: &&Broken| broken.concern.is_about(request.server);
     let mut broken: Vec<Broken> = rules.broken.iter().filter(is_about).cloned().collect();
-    broken.sort_by(|one, other| by_place(&one.origin, &other.origin));
+    broken.sort_by(by_damage);
     let mut lost = rules.lost.clone();
     lost.sort();
     Explanation {

@@ -117,7 +117,8 @@ fn surely_fits(glob: &Glob, value: &Json) -> bool {
     }
 }
 
-/// Is there a way to read the value in which it fits?
+/// Is there a way to read the value in which it fits? Servers differ in what they make of capitals, of
+/// escapes and of `..`, and none of it may lead around a deny.
 fn possibly_fits(glob: &Glob, value: &Json) -> bool {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
@@ -125,12 +126,15 @@ fn possibly_fits(glob: &Glob, value: &Json) -> bool {
             Cow::Owned(value.to_string())
         }
     };
-    let plain = unescaped(&text);
-    glob.matches(&text)
-        || glob.matches(&plain)
-        || glob.matches(&walked(&plain, Empty::Kept))
-        || glob.matches(&walked(&plain, Empty::Dropped))
-        || is_same_number(glob, value)
+    if glob.matches(&text) || is_same_number(glob, value) {
+        return true;
+    }
+    let fold = |text: &str| unescaped(text).to_lowercase();
+    let folded = Glob::of_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
+    let text = fold(text.trim());
+    folded.matches(&text)
+        || folded.matches(&walked(&text, Empty::Kept))
+        || folded.matches(&walked(&text, Empty::Dropped))
 }
 
 /// `1`, `1.0` and `1e0` are one number to a server.
@@ -149,22 +153,27 @@ fn steps_up(text: &str) -> usize {
     unescaped(text).split('/').filter(|segment| *segment == "..").count()
 }
 
-/// Separators and dots as the others that they are read as: `\`, `%2F`, `%5C`, `%2E`.
+/// The text with `%2F` and the like put in, and every separator a `/`.
 fn unescaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let escape = rest.get(..3).map(str::to_ascii_lowercase);
-        let (c, taken) = match (c, escape.as_deref()) {
-            ('%', Some("%2f" | "%5c")) => ('/', 3),
-            ('%', Some("%2e")) => ('.', 3),
-            ('\\', _) => ('/', 1),
-            (c, _) => (c, c.len_utf8()),
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let escape = match rest {
+            [b'%', high, low, ..] => digit(*high).zip(digit(*low)),
+            _ => None,
         };
-        plain.push(c);
-        rest = &rest[taken..];
+        let (byte, behind) = match escape {
+            Some((high, low)) => (high * 16 + low, &rest[3..]),
+            None => (*first, behind),
+        };
+        plain.push(if byte == b'\\' { b'/' } else { byte });
+        rest = behind;
     }
-    plain
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// What becomes of empty segments: a URL has one behind its scheme, a path none that counts.
@@ -221,6 +230,7 @@ fn written(glob: &Glob) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -290,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_climbs_out_is_not_allowed_and_denied_where_it_arrives() {
+    fn a_path_is_allowed_as_it_is_written_and_denied_where_it_may_arrive() {
         for path in ["/srv/../etc/x", "/srv/a/../../etc/x", "/srv/..%2Fetc/x", "/srv/%2e%2e/etc/x"]
         {
             check("path=/srv/*", json!({"path": path}), "broadly");
@@ -300,8 +310,61 @@ mod tests {
         for path in ["//etc/x", "/./etc/x", "/../etc/x", "/etc//x"] {
             check("path!=/etc/x", json!({"path": path}), "broadly");
         }
+        for path in ["/ETC/x", "/%65tc/x", r"\etc\x", " /etc/x"] {
+            check("path=/etc/*", json!({"path": path}), "broadly");
+            check("path!=/etc/*", json!({"path": path}), "broadly");
+        }
+        check(r"path=C:\x\*", json!({"path": "c:/x/y"}), "broadly");
         check("url=https://h/b", json!({"url": "https://h/a/../b"}), "broadly");
         check("path=../shared/*", json!({"path": "../shared/a"}), "always");
         check("path=/srv/a..b", json!({"path": "/srv/a..b"}), "always");
+    }
+
+    fn value() -> impl Strategy<Value = Json> {
+        let text = "[aA/.%\\\\ 125eEfF*]{0,8}";
+        let leaf = prop_oneof![
+            text.prop_map(Json::String),
+            any::<f64>().prop_map(|number| json!(number)),
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::Bool),
+        ];
+        leaf.prop_recursive(2, 6, 3, |inner| {
+            let member = prop_oneof!["[kl]", Just("k.l".to_owned())];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Json::Array),
+                prop::collection::hash_map(member, inner, 0..3)
+                    .prop_map(|members| Json::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What allows would also deny: no value slips between the two readings.
+        #[test]
+        fn what_holds_strictly_holds_broadly(
+            key in prop::collection::vec("[kl]", 1..3),
+            relation in prop::sample::select(vec![Relation::Is, Relation::IsNot]),
+            pattern in "[aA/.%\\\\125*]{0,6}",
+            arguments in value(),
+        ) {
+            let predicate = Predicate { key, relation, value: Glob::parse(&pattern) };
+            if predicate.miss(&arguments, Reading::Strict).is_none() {
+                prop_assert_eq!(predicate.miss(&arguments, Reading::Broad), None);
+            }
+        }
+
+        /// What `=` allows, `!=` does not, and the other way round.
+        #[test]
+        fn nothing_is_allowed_both_for_being_and_for_not_being(
+            pattern in "[aA/.%\\\\125*]{0,6}",
+            arguments in value(),
+        ) {
+            let held = [Relation::Is, Relation::IsNot].map(|relation| {
+                let value = Glob::parse(&pattern);
+                let predicate = Predicate { key: vec!["k".to_owned()], relation, value };
+                predicate.miss(&arguments, Reading::Strict).is_none()
+            });
+            prop_assert_ne!(held, [true, true]);
+        }
     }
 }

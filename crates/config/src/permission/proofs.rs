@@ -358,7 +358,19 @@ proptest! {
         }
     }
 
-    /// More rules that deny or ask never make anything looser.
+    /// One more rule that denies or asks, good or bad, never makes anything looser.
+    #[test]
+    fn another_deny_or_ask_never_loosens(
+        lines in lines(ALL), scope in prop::sample::select(ALL), list in prop::sample::select(vec!["deny", "ask"]),
+        rule in a_rule(), (call, mode) in (a_call(), a_mode()),
+    ) {
+        let before = decide(&rules(&lines.join("\n")), &call.request(), mode);
+        let more = [lines, vec![format!("{scope} {list} {rule}")]].concat();
+        let after = decide(&rules(&more.join("\n")), &call.request(), mode);
+        prop_assert!(after.verdict >= before.verdict, "{before:?} became {after:?}");
+    }
+
+    /// A deny that matches wins over every other rule, mode and trust.
     #[test]
     fn a_deny_that_matches_always_wins(
         lines in lines(ALL), scope in prop::sample::select(ALL), call in a_call(), mode in a_mode(),

@@ -202,7 +202,7 @@ impl ToolRule {
 }
 
 /// Which servers a text that is no rule may have been about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concern {
     /// Nobody can tell.
     EveryServer,

@@ -155,7 +155,7 @@ impl Rules {
         self.broken
             .iter()
             .filter(|broken| broken.effect != Effect::Allow && broken.concern.is_about(server))
-            .min_by(|one, other| by_place(&one.origin, &other.origin))
+            .min_by(|one, other| by_damage(one, other))
     }
 
     /// Of the files whose rules could not be made out, the first.
@@ -173,6 +173,11 @@ pub(super) fn by_weight(one: &Listed, other: &Listed) -> Ordering {
         .then_with(|| one.rule.to_string().cmp(&other.rule.to_string()))
 }
 
-pub(super) fn by_place(one: &Origin, other: &Origin) -> Ordering {
+fn by_place(one: &Origin, other: &Origin) -> Ordering {
     (&one.source, one.position).cmp(&(&other.source, other.position))
+}
+
+pub(super) fn by_damage(one: &Broken, other: &Broken) -> Ordering {
+    by_place(&one.origin, &other.origin)
+        .then_with(|| (one.effect, &one.concern).cmp(&(other.effect, &other.concern)))
 }

@@ -19,6 +19,7 @@ pub mod load;
 pub mod logbook;
 pub mod memo;
 pub mod places;
+pub mod pool;
 pub mod read;
 pub mod reload;
 pub mod reveal;

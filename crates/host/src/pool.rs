@@ -1,0 +1,233 @@
+//! All tools of all servers under their exposed names, as one snapshot: what a model is shown and may call.
+//! Made anew from catalogues whenever one changes; nothing here waits, reads or writes.
+//!
+//! How names are chosen and why they stay is told in [`naming`]. A tool whose definition cannot be shown is kept
+//! apart with the reason, and everything else of its server stays.
+
+pub mod argument_check;
+pub mod difference;
+pub mod input_schema;
+pub mod naming;
+pub mod suspicion;
+pub mod tool;
+pub mod tool_search;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use switchboard_config::entry::ToolFilter;
+
+use crate::catalogue::Item;
+use input_schema::Reason;
+use naming::{Candidate, Contested, Origin, Shared};
+use tool::Tool;
+use tool_search::{Index, Match};
+
+/// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
+/// when names are chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Its name.
+    pub server: &'a str,
+    /// What kind of name that is.
+    pub origin: Origin,
+    /// Its tools, as they were listed.
+    pub tools: &'a [Item],
+    /// Which of them are wanted.
+    pub filter: &'a ToolFilter,
+}
+
+/// What holds for all servers.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// Does a rule take this tool (server, tool) out?
+    pub hidden: &'a dyn Fn(&str, &str) -> bool,
+    /// Names of built-in tools, which no server's tool gets.
+    pub reserved: &'a BTreeSet<String>,
+}
+
+impl fmt::Debug for Rules<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("reserved", &self.reserved).finish_non_exhaustive()
+    }
+}
+
+/// A tool that is kept from the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Whose it is.
+    pub server: String,
+    /// What its server calls it.
+    pub tool: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// All tools at one moment.
+#[derive(Debug, Default)]
+pub struct Pool {
+    revision: u64,
+    /// By exposed name.
+    tools: Vec<Arc<Tool>>,
+    quarantined: Vec<Quarantined>,
+    contested: Contested,
+    /// Made when somebody searches for the first time.
+    index: OnceLock<Index>,
+}
+
+impl Pool {
+    /// The pool that comes after this one. What did not change is taken over as it is.
+    pub fn next<'a>(
+        &self,
+        sources: impl IntoIterator<Item = Source<'a>>,
+        rules: &Rules<'_>,
+    ) -> Pool {
+        let mut sources: Vec<Source<'_>> = sources.into_iter().collect();
+        sources.sort_by_key(|source| source.server);
+        let listed = listed(&sources);
+        let candidates: Vec<Candidate<'_>> = listed.iter().map(Listed::candidate).collect();
+        let is_reserved = |name: &str| rules.reserved.contains(name);
+        let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
+        let mut pool = Pool { revision: self.revision + 1, contested, ..Pool::default() };
+        for (listed, exposed) in listed.iter().zip(&names) {
+            let (server, item) = (listed.source.server, listed.item);
+            if !is_wanted(listed.source.filter, &item.name) || (rules.hidden)(server, &item.name) {
+                continue;
+            }
+            let reason = match self.reused(listed, exposed) {
+                Some(tool) => {
+                    pool.tools.push(tool);
+                    continue;
+                }
+                None => match tool::read(server, &item.name, exposed, &item.raw) {
+                    Ok(tool) => {
+                        pool.tools.push(Arc::new(tool));
+                        continue;
+                    }
+                    Err(reason) => reason,
+                },
+            };
+            let (server, tool) = (server.to_owned(), item.name.clone());
+            pool.quarantined.push(Quarantined { server, tool, reason });
+        }
+        pool.tools.sort_unstable_by(|a, b| a.exposed.cmp(&b.exposed));
+        pool
+    }
+
+    /// The tool as this pool has it, where it is the same to the byte.
+    fn reused(&self, listed: &Listed<'_>, exposed: &str) -> Option<Arc<Tool>> {
+        let tool = self.find(exposed)?;
+        let is_same = tool.server == listed.source.server
+            && tool.name == listed.item.name
+            && tool.raw == listed.item.raw;
+        is_same.then(|| tool.clone())
+    }
+
+    /// One more with every pool that is made from the one before.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Every tool, sorted by exposed name.
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// The tools that are kept from the model, by server and tool.
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.quarantined
+    }
+
+    /// The tool with this exposed name.
+    pub fn find(&self, exposed: &str) -> Option<&Arc<Tool>> {
+        let at = self.tools.binary_search_by(|tool| tool.exposed.as_str().cmp(exposed)).ok()?;
+        Some(&self.tools[at])
+    }
+
+    /// The tool that its server calls so.
+    pub fn find_on(&self, server: &str, tool: &str) -> Option<&Arc<Tool>> {
+        self.tools.iter().find(|it| it.server == server && it.name == tool)
+    }
+
+    /// The tools that fit a query of words, best first, at most so many. An exact name comes before all else.
+    pub fn search(&self, query: &str, most: usize) -> Vec<Match> {
+        let index = self.index.get_or_init(|| Index::of(&self.tools));
+        let found = index.find(query, self.tools.len(), most);
+        let tool = |place: u32| self.tools[place as usize].clone();
+        found.into_iter().map(|(place, score)| Match { tool: tool(place), score }).collect()
+    }
+
+    /// The tools whose names are closest to a name that nobody has, closest first, at most so many.
+    pub fn nearest(&self, name: &str, most: usize) -> Vec<&Arc<Tool>> {
+        let wanted: String = name.to_lowercase().chars().take(naming::LONGEST_NAME * 2).collect();
+        let mut close: Vec<(usize, &Arc<Tool>)> =
+            self.tools.iter().filter_map(|tool| Some((distance(&wanted, tool)?, tool))).collect();
+        close.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.exposed.cmp(&b.1.exposed)));
+        close.into_iter().take(most).map(|(_, tool)| tool).collect()
+    }
+}
+
+/// How far a name is from a tool's exposed name or its own, where that is not far.
+fn distance(wanted: &str, tool: &Tool) -> Option<usize> {
+    // A name that is contested now was perhaps this one's alone before.
+    if tool.exposed.to_lowercase().strip_prefix(wanted).is_some_and(naming::is_suffix) {
+        return Some(1);
+    }
+    let close = |name: &str| {
+        let most = 1 + name.len() / 5;
+        if name.len().abs_diff(wanted.len()) > most {
+            return None;
+        }
+        let distance = strsim::damerau_levenshtein(wanted, &name.to_lowercase());
+        (distance <= most).then_some(distance)
+    };
+    close(&tool.exposed).into_iter().chain(close(&tool.name)).min()
+}
+
+/// A tool that was listed, whether it is shown or not.
+struct Listed<'a> {
+    source: &'a Source<'a>,
+    item: &'a Item,
+    prefix: Arc<str>,
+    shared: Shared,
+}
+
+impl<'a> Listed<'a> {
+    fn candidate(&self) -> Candidate<'a> {
+        Candidate::new(self.source.server, &self.prefix, &self.item.name, self.shared)
+    }
+}
+
+/// Every tool of every server, by server and tool, each of them once.
+fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
+    let mut owners: HashMap<String, BTreeSet<&str>> = HashMap::new();
+    for source in sources {
+        let prefix = naming::prefix(source.server, source.origin);
+        owners.entry(prefix).or_default().insert(source.server);
+    }
+    let mut all = Vec::new();
+    for source in sources {
+        let prefix = naming::prefix(source.server, source.origin);
+        let is_shared = owners.get(&prefix).is_some_and(|owners| owners.len() > 1);
+        let shared = if is_shared { Shared::Yes } else { Shared::No };
+        let prefix: Arc<str> = prefix.into();
+        let one = |item| Listed { source, item, prefix: prefix.clone(), shared };
+        all.extend(source.tools.iter().map(one));
+    }
+    all.sort_by(|a, b| key(a).cmp(&key(b)));
+    all.dedup_by(|a, b| key(a) == key(b));
+    all
+}
+
+fn key<'a>(listed: &Listed<'a>) -> (&'a str, &'a str) {
+    (listed.source.server, &listed.item.name)
+}
+
+fn is_wanted(filter: &ToolFilter, tool: &str) -> bool {
+    let names = |list: &[String]| list.iter().any(|it| it == tool);
+    filter.allow.as_deref().is_none_or(names) && !names(&filter.deny)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Checks arguments against a tool's input schema before they leave, and says what is wrong in words that help.
+//! The only place that knows the library which does it. Nothing is ever fetched.
+
+use std::fmt;
+
+use jsonschema::error::{TypeKind, ValidationError, ValidationErrorKind};
+use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::{Draft, JsonType, PatternOptions, Validator};
+use serde_json::Value as Json;
+use switchboard_config::decode::nearest;
+use switchboard_wire::message::Payload;
+
+use super::tool::Tool;
+
+/// The most faults that are told at once.
+const MOST_FAULTS: usize = 20;
+/// How hard a pattern may try, so that no server's pattern holds us up.
+const MOST_BACKTRACKS: usize = 10_000;
+/// The largest compiled pattern, in bytes.
+const LARGEST_PATTERN: usize = 1 << 20;
+/// How much of a list of allowed values is told, in characters.
+const LONGEST_LIST: usize = 300;
+
+/// What is wrong with an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentFault {
+    /// Where: names joined by dots, places in lists in brackets. Empty for the arguments as a whole.
+    pub at: String,
+    /// What.
+    pub kind: ArgumentFaultKind,
+}
+
+/// What can be wrong with an argument. None of them holds the value, which may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArgumentFaultKind {
+    /// It has to be there.
+    Missing,
+    /// There is no such argument.
+    Unknown {
+        /// The one that was probably meant.
+        nearest: Option<String>,
+    },
+    /// It is of another type.
+    Type {
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        given: &'static str,
+    },
+    /// It is none of the values that it may have.
+    NotListed {
+        /// Those, as JSON.
+        allowed: String,
+    },
+    /// Anything else.
+    Unfit {
+        /// What it should be.
+        expected: String,
+    },
+}
+
+impl fmt::Display for ArgumentFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at.as_str() {
+            "" => f.write_str("the arguments")?,
+            at => write!(f, "`{at}`")?,
+        }
+        match &self.kind {
+            ArgumentFaultKind::Missing => f.write_str(" is missing"),
+            ArgumentFaultKind::Unknown { nearest: None } => f.write_str(" is not known"),
+            ArgumentFaultKind::Unknown { nearest: Some(nearest) } => {
+                write!(f, " is not known, did you mean `{nearest}`?")
+            }
+            ArgumentFaultKind::Type { expected, given } => {
+                write!(f, " should be {expected}, not {given}")
+            }
+            ArgumentFaultKind::NotListed { allowed } => write!(f, " should be one of {allowed}"),
+            ArgumentFaultKind::Unfit { expected } => write!(f, " {expected}"),
+        }
+    }
+}
+
+impl std::error::Error for ArgumentFault {}
+
+/// A schema made ready for checking.
+pub(super) struct Checker {
+    schema: Json,
+    /// Absent where the schema holds something that cannot be made ready, such as a pattern of another kind.
+    validator: Option<Validator>,
+}
+
+impl fmt::Debug for Checker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_ready = self.validator.is_some();
+        f.debug_struct("Checker").field("is_ready", &is_ready).finish_non_exhaustive()
+    }
+}
+
+impl Checker {
+    fn new(schema: &Payload) -> Checker {
+        let schema: Json = schema.decode().unwrap_or_default();
+        let patterns = PatternOptions::fancy_regex()
+            .backtrack_limit(MOST_BACKTRACKS)
+            .size_limit(LARGEST_PATTERN);
+        let options = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_pattern_options(patterns)
+            .should_ignore_unknown_formats(true)
+            .offline();
+        let validator = options.build(&schema).ok();
+        Checker { schema, validator }
+    }
+
+    fn faults(&self, arguments: &Json) -> Vec<ArgumentFault> {
+        let Some(validator) = &self.validator else { return Vec::new() };
+        let mut faults = Vec::new();
+        for error in validator.iter_errors(arguments) {
+            self.tell(&error, &mut faults);
+            if faults.len() >= MOST_FAULTS {
+                break;
+            }
+        }
+        faults.truncate(MOST_FAULTS);
+        faults
+    }
+
+    fn tell(&self, error: &ValidationError<'_>, faults: &mut Vec<ArgumentFault>) {
+        let at = error.instance_path();
+        let mut push = |at: String, kind| {
+            let fault = ArgumentFault { at, kind };
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        };
+        match error.kind() {
+            // Not the fault of whoever wrote the arguments. The server looks at them again.
+            ValidationErrorKind::BacktrackLimitExceeded { .. }
+            | ValidationErrorKind::RegexEngineFailure { .. }
+            | ValidationErrorKind::Referencing(_) => {}
+            ValidationErrorKind::Required { property } => {
+                let property = property.as_str().unwrap_or_default();
+                push(shown(at, Some(property)), ArgumentFaultKind::Missing);
+            }
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                for name in unexpected {
+                    let nearest = self.nearest(error.schema_path(), name);
+                    push(shown(at, Some(name)), ArgumentFaultKind::Unknown { nearest });
+                }
+            }
+            ValidationErrorKind::Type { kind } => {
+                let expected = expected_type(kind);
+                let given = JsonType::from(error.instance().as_ref()).as_str();
+                push(shown(at, None), ArgumentFaultKind::Type { expected, given });
+            }
+            ValidationErrorKind::Enum { options } => {
+                push(shown(at, None), ArgumentFaultKind::NotListed { allowed: listed(options) });
+            }
+            ValidationErrorKind::Constant { expected_value } => {
+                let allowed = listed(expected_value);
+                push(shown(at, None), ArgumentFaultKind::NotListed { allowed });
+            }
+            ValidationErrorKind::AnyOf { context }
+            | ValidationErrorKind::OneOfNotValid { context } => {
+                self.tell_branches(at, context, faults);
+            }
+            ValidationErrorKind::OneOfMultipleValid { .. } => {
+                let expected = "fits several of its forms, where it should fit one".to_owned();
+                push(shown(at, None), ArgumentFaultKind::Unfit { expected });
+            }
+            ValidationErrorKind::Not { .. } | ValidationErrorKind::FalseSchema => {
+                let expected = "is not allowed so".to_owned();
+                push(shown(at, None), ArgumentFaultKind::Unfit { expected });
+            }
+            kind @ (ValidationErrorKind::Minimum { .. }
+            | ValidationErrorKind::Maximum { .. }
+            | ValidationErrorKind::ExclusiveMinimum { .. }
+            | ValidationErrorKind::ExclusiveMaximum { .. }
+            | ValidationErrorKind::MinLength { .. }
+            | ValidationErrorKind::MaxLength { .. }
+            | ValidationErrorKind::MinItems { .. }
+            | ValidationErrorKind::MaxItems { .. }
+            | ValidationErrorKind::MinProperties { .. }
+            | ValidationErrorKind::MaxProperties { .. }
+            | ValidationErrorKind::UniqueItems
+            | ValidationErrorKind::MultipleOf { .. }
+            | ValidationErrorKind::Pattern { .. }
+            | ValidationErrorKind::Format { .. }
+            | ValidationErrorKind::AdditionalItems { .. }
+            | ValidationErrorKind::UnevaluatedItems { .. }
+            | ValidationErrorKind::Contains
+            | ValidationErrorKind::ContentEncoding { .. }
+            | ValidationErrorKind::ContentMediaType { .. }
+            | ValidationErrorKind::FromUtf8 { .. }
+            | ValidationErrorKind::PropertyNames { .. }
+            | ValidationErrorKind::Custom { .. }) => {
+                push(shown(at, None), ArgumentFaultKind::Unfit { expected: limit(kind) });
+            }
+        }
+    }
+
+    /// Of several forms, the one that was nearest to being right is the one that was meant.
+    fn tell_branches(
+        &self,
+        at: &Location,
+        branches: &[Vec<ValidationError<'static>>],
+        faults: &mut Vec<ArgumentFault>,
+    ) {
+        let is_type = |error: &ValidationError<'_>| {
+            error.instance_path() == at && matches!(error.kind(), ValidationErrorKind::Type { .. })
+        };
+        // A form of another type altogether was not meant, unless all are.
+        let meant = branches.iter().filter(|errors| !errors.iter().any(is_type));
+        if let Some(errors) = meant.min_by_key(|errors| errors.len()) {
+            errors.iter().for_each(|error| self.tell(error, faults));
+            return;
+        }
+        let mut given = "null";
+        let mut types: Vec<String> = Vec::new();
+        for error in branches.iter().flatten().filter(|error| is_type(error)) {
+            given = JsonType::from(error.instance().as_ref()).as_str();
+            if let ValidationErrorKind::Type { kind } = error.kind() {
+                types.push(expected_type(kind));
+            }
+        }
+        types.dedup();
+        let kind = ArgumentFaultKind::Type { expected: types.join(" or "), given };
+        faults.push(ArgumentFault { at: shown(at, None), kind });
+    }
+
+    /// The argument that was probably meant.
+    fn nearest(&self, keyword: &Location, name: &str) -> Option<String> {
+        let (schema, _) = keyword.as_str().rsplit_once('/')?;
+        let properties = self.schema.pointer(schema)?.get("properties")?.as_object()?;
+        nearest(name, properties.keys().map(String::as_str)).map(str::to_owned)
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by its keyword")]
+fn limit(kind: &ValidationErrorKind) -> String {
+    match kind {
+        ValidationErrorKind::Minimum { limit } => format!("should be at least {limit}"),
+        ValidationErrorKind::Maximum { limit } => format!("should be at most {limit}"),
+        ValidationErrorKind::ExclusiveMinimum { limit } => format!("should be more than {limit}"),
+        ValidationErrorKind::ExclusiveMaximum { limit } => format!("should be less than {limit}"),
+        ValidationErrorKind::MinLength { limit } => {
+            format!("should have at least {limit} characters")
+        }
+        ValidationErrorKind::MaxLength { limit } => {
+            format!("should have at most {limit} characters")
+        }
+        ValidationErrorKind::MinItems { limit } => format!("should have at least {limit} items"),
+        ValidationErrorKind::MaxItems { limit } => format!("should have at most {limit} items"),
+        ValidationErrorKind::UniqueItems => "should have no item twice".to_owned(),
+        ValidationErrorKind::MultipleOf { multiple_of } => {
+            format!("should be a multiple of {multiple_of}")
+        }
+        ValidationErrorKind::Pattern { pattern } => {
+            format!("should match `{}`", shortened(pattern))
+        }
+        ValidationErrorKind::Format { format } => {
+            format!("should be in the format `{}`", shortened(format))
+        }
+        other => format!("does not keep to `{}` of its schema", other.keyword()),
+    }
+}
+
+fn expected_type(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(kind) => kind.as_str().to_owned(),
+        TypeKind::Multiple(kinds) => {
+            let kinds: Vec<&str> = kinds.iter().map(JsonType::as_str).collect();
+            kinds.join(" or ")
+        }
+    }
+}
+
+fn listed(values: &Json) -> String {
+    let Some(values) = values.as_array() else { return shortened(&values.to_string()) };
+    let values: Vec<String> = values.iter().map(Json::to_string).collect();
+    shortened(&values.join(", "))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_LIST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A place as people write it.
+fn shown(at: &Location, then: Option<&str>) -> String {
+    let mut text = String::new();
+    let name = |text: &mut String, name: &str| {
+        if !text.is_empty() {
+            text.push('.');
+        }
+        text.push_str(&shortened(name));
+    };
+    for segment in at {
+        match segment {
+            LocationSegment::Property(property) => name(&mut text, &property),
+            LocationSegment::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    if let Some(then) = then {
+        name(&mut text, then);
+    }
+    text
+}
+
+/// Are these arguments what the tool takes?
+pub fn check(tool: &Tool, arguments: &Json) -> Result<(), Vec<ArgumentFault>> {
+    let checker = tool.checker.get_or_init(|| Checker::new(&tool.input_schema));
+    let faults = checker.faults(arguments);
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}

@@ -1,0 +1,69 @@
+//! Tells what changed from one pool to the next, for whoever watches it.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::Pool;
+use super::tool::Tool;
+
+/// What changed, each list by exposed name.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Names that are new.
+    pub added: Vec<Arc<Tool>>,
+    /// Names that are gone.
+    pub removed: Vec<Arc<Tool>>,
+    /// Names that stayed while what they stand for is defined differently.
+    pub changed: Vec<Changed>,
+}
+
+/// A tool before and after.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    /// As it was.
+    pub before: Arc<Tool>,
+    /// As it is.
+    pub after: Arc<Tool>,
+}
+
+impl Changes {
+    /// Is all as it was?
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+/// What changed. A name that came to stand for another tool is removed and added.
+pub fn difference(old: &Pool, new: &Pool) -> Changes {
+    let mut changes = Changes::default();
+    let (mut before, mut after) = (old.tools().iter().peekable(), new.tools().iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return changes,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(before), Some(after)) => before.exposed.cmp(&after.exposed),
+        };
+        let before = if order.is_le() { before.next() } else { None };
+        let after = if order.is_ge() { after.next() } else { None };
+        match (before, after) {
+            (Some(before), Some(after)) => compare(before, after, &mut changes),
+            (Some(before), None) => changes.removed.push(before.clone()),
+            (None, Some(after)) => changes.added.push(after.clone()),
+            (None, None) => return changes,
+        }
+    }
+}
+
+fn compare(before: &Arc<Tool>, after: &Arc<Tool>, changes: &mut Changes) {
+    if Arc::ptr_eq(before, after) || before.is_same(after) {
+        return;
+    }
+    let (before, after) = (before.clone(), after.clone());
+    if (&before.server, &before.name) == (&after.server, &after.name) {
+        changes.changed.push(Changed { before, after });
+    } else {
+        changes.removed.push(before);
+        changes.added.push(after);
+    }
+}

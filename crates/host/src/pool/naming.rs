@@ -1,0 +1,153 @@
+//! Chooses the name under which each tool is exposed: `mcp__<server>__<tool>`.
+//! Names are made here for all tools at once and only looked up afterwards; nothing splits one.
+//!
+//! A name depends on what there is, never on the order in which it came. A plain name is kept by a tool that has it
+//! for itself. As soon as two want it, it is nobody's: each of them has a piece of the hash of (server, tool) at its
+//! end, so that a tool which somebody knows by its plain name is not silently another server's. The same is done
+//! where a name is too long, or one of ours.
+//!
+//! What is there changes while servers come and go, so two more things count:
+//! - Two known servers whose names read the same contest all their names, connected or not. Whether one of them is
+//!   away makes no difference then.
+//! - A name that was contested once stays contested as long as pools are made from pools. A server that goes leaves
+//!   nothing for another to take, and has its old names when it comes back.
+//!
+//! What a rule hides and what is quarantined counts too: rules change what is seen, not what things are called.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// The longest name that model APIs take.
+pub const LONGEST_NAME: usize = 64;
+/// The most contested names that are remembered.
+const MOST_CONTESTED: usize = 10_000;
+/// How many digits of the hash are added: none at first, more while names still meet.
+const DIGITS: [usize; 4] = [0, 8, 16, 32];
+
+/// What kind of name a server has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody configured it.
+    #[default]
+    Configured,
+    /// It is a connector of an account; its name is free text.
+    Connector,
+}
+
+/// The names that nobody may have for a while: those that more than one wanted.
+pub(super) type Contested = BTreeSet<String>;
+
+/// A server's name as it is written in the names of its tools.
+pub(super) fn prefix(server: &str, origin: Origin) -> String {
+    let plain = sanitised(server);
+    match origin {
+        Origin::Configured => plain,
+        Origin::Connector => {
+            let words: Vec<&str> = plain.split('_').filter(|word| !word.is_empty()).collect();
+            words.join("_")
+        }
+    }
+}
+
+fn sanitised(text: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
+/// A tool that wants a name.
+pub(super) struct Candidate<'a> {
+    server: &'a str,
+    tool: &'a str,
+    /// The plain name, however long it is.
+    plain: String,
+    /// Must it have another name than the plain one, whatever others want?
+    shared: Shared,
+}
+
+impl<'a> Candidate<'a> {
+    /// A tool of a server whose prefix is shared with another server or not.
+    pub(super) fn new(server: &'a str, prefix: &str, tool: &'a str, shared: Shared) -> Self {
+        let plain = format!("mcp__{prefix}__{}", sanitised(tool));
+        Candidate { server, tool, plain, shared }
+    }
+
+    /// May it have its plain name, as far as others have no say? One that ends like a changed name may not, so that
+    /// plain and changed names never meet, and nobody can choose a name to push another from his.
+    fn may_be_plain(&self) -> bool {
+        let fits = self.plain.len() <= LONGEST_NAME;
+        let looks_changed = DIGITS[1..].iter().any(|digits| {
+            let start = self.plain.len().saturating_sub(digits + 1);
+            is_suffix(self.plain.get(start..).unwrap_or_default())
+        });
+        fits && self.shared == Shared::No && !looks_changed
+    }
+
+    fn name(&self, digits: usize) -> String {
+        if digits == 0 {
+            return self.plain.clone();
+        }
+        let mut hash = Sha256::new();
+        hash.update((self.server.len() as u64).to_be_bytes());
+        hash.update(self.server);
+        hash.update(self.tool);
+        let keep = self.plain.len().min(LONGEST_NAME - digits - 1);
+        let mut name = String::with_capacity(keep + digits + 1);
+        name.push_str(&self.plain[..keep]);
+        name.push('_');
+        for byte in hash.finalize().iter().take(digits / 2) {
+            write!(name, "{byte:02x}").expect("writing to text cannot fail");
+        }
+        name
+    }
+}
+
+/// Could this be what was added to a plain name?
+pub(super) fn is_suffix(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.strip_prefix('_')
+        .is_some_and(|it| DIGITS[1..].contains(&it.len()) && it.bytes().all(is_digit))
+}
+
+/// Does another known server have the same prefix?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shared {
+    Yes,
+    No,
+}
+
+/// A name for each, in their order; and the contested names, those of before included.
+pub(super) fn names(
+    candidates: &[Candidate<'_>],
+    is_reserved: &dyn Fn(&str) -> bool,
+    mut contested: Contested,
+) -> (Vec<String>, Contested) {
+    let mut names = vec![String::new(); candidates.len()];
+    let mut waiting: Vec<usize> = (0..candidates.len()).collect();
+    for digits in DIGITS {
+        for at in &waiting {
+            names[*at] = candidates[*at].name(digits);
+        }
+        let mut wanted: HashMap<&str, u32> = HashMap::with_capacity(waiting.len());
+        for at in &waiting {
+            *wanted.entry(&names[*at]).or_default() += 1;
+        }
+        // Those that may not have it want it all the same: who has it does not depend on why.
+        let (met, alone): (Vec<usize>, Vec<usize>) =
+            waiting.iter().partition(|at| wanted[names[**at].as_str()] > 1);
+        let is_refused = |at: &usize| {
+            let name = names[*at].as_str();
+            let is_forced = digits == 0 && !candidates[*at].may_be_plain();
+            is_forced || is_reserved(name) || contested.contains(name)
+        };
+        waiting = alone.into_iter().filter(is_refused).chain(met.iter().copied()).collect();
+        for at in met {
+            if contested.len() < MOST_CONTESTED && names[at].len() <= LONGEST_NAME {
+                contested.insert(names[at].clone());
+            }
+        }
+        // With the most digits there is nobody left: two that meet there have the same hash.
+    }
+    (names, contested)
+}

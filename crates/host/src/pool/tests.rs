@@ -1,0 +1,454 @@
+//! The pool as a whole.
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use switchboard_wire::message::Payload;
+
+use super::argument_check::check;
+use super::difference::difference;
+use super::suspicion::Flag;
+use super::tool::Annotations;
+use super::*;
+
+/// A server with tools, for tests.
+#[derive(Debug, Clone)]
+struct Server {
+    name: String,
+    origin: Origin,
+    tools: Vec<Item>,
+    filter: ToolFilter,
+}
+
+fn item(definition: &Json) -> Item {
+    let name = definition["name"].as_str().expect("a name").to_owned();
+    Item { name, raw: Payload::of(definition).expect("JSON") }
+}
+
+fn server(name: &str, tools: &[&str]) -> Server {
+    let tools = tools.iter().map(|tool| item(&json!({"name": tool}))).collect();
+    let origin = if name.contains(' ') { Origin::Connector } else { Origin::Configured };
+    Server { name: name.to_owned(), origin, tools, filter: ToolFilter::default() }
+}
+
+fn defining(definition: &Json) -> Server {
+    Server { tools: vec![item(definition)], ..server("s", &[]) }
+}
+
+fn source(server: &Server) -> Source<'_> {
+    let Server { name, origin, tools, filter } = server;
+    Source { server: name, origin: *origin, tools, filter }
+}
+
+fn next(pool: &Pool, servers: &[Server]) -> Pool {
+    let reserved = BTreeSet::from(["mcp__builtin__read".to_owned()]);
+    pool.next(servers.iter().map(source), &Rules { hidden: &|_, _| false, reserved: &reserved })
+}
+
+fn pool(servers: &[Server]) -> Pool {
+    next(&Pool::default(), servers)
+}
+
+fn names(pool: &Pool) -> Vec<&str> {
+    pool.tools().iter().map(|tool| tool.exposed.as_str()).collect()
+}
+
+fn only(pool: &Pool) -> &Tool {
+    assert_eq!(pool.tools().len(), 1);
+    &pool.tools()[0]
+}
+
+fn tool(definition: &Json) -> Arc<Tool> {
+    pool(&[defining(definition)]).tools()[0].clone()
+}
+
+#[test]
+fn names_join_server_and_tool_in_the_alphabet_of_model_apis() {
+    let servers = [
+        server("git-hub", &["create.issue", "läuft"]),
+        server("plugin:p:s", &["x"]),
+        server("claude.ai  Google Drive ", &["a__b"]),
+    ];
+    assert_eq!(
+        names(&pool(&servers)),
+        [
+            "mcp__claude_ai_Google_Drive__a__b",
+            "mcp__git-hub__create_issue",
+            "mcp__git-hub__l_uft",
+            "mcp__plugin_p_s__x"
+        ]
+    );
+}
+
+#[test]
+fn two_that_want_one_name_both_get_another() {
+    let servers = [server("s", &["a.b", "a_b", "c"])];
+    let pool = pool(&servers);
+    assert_eq!(names(&pool), ["mcp__s__a_b_6b79d51f", "mcp__s__a_b_c499d3c1", "mcp__s__c"]);
+    assert!(pool.find("mcp__s__a_b").is_none());
+    let near: Vec<&str> =
+        pool.nearest("mcp__s__a_b", 5).iter().map(|it| it.exposed.as_str()).collect();
+    assert_eq!(near, ["mcp__s__a_b_6b79d51f", "mcp__s__a_b_c499d3c1"]);
+}
+
+#[test]
+fn a_long_name_is_cut_and_told_apart() {
+    let long = "x".repeat(80);
+    let pool = pool(&[server("s", &[&long, &format!("{long}y")])]);
+    for tool in pool.tools() {
+        assert_eq!(tool.exposed.len(), 64);
+        assert!(tool.exposed.starts_with(&format!("mcp__s__{}_", "x".repeat(47))));
+    }
+    assert_ne!(pool.tools()[0].exposed, pool.tools()[1].exposed);
+}
+
+#[test]
+fn a_built_in_name_is_never_shadowed() {
+    let pool = pool(&[server("builtin", &["read", "write"])]);
+    assert!(pool.find("mcp__builtin__read").is_none());
+    assert_eq!(pool.find_on("builtin", "read").expect("it is there").exposed.len(), 27);
+    assert!(pool.find("mcp__builtin__write").is_some());
+}
+
+#[test]
+fn servers_whose_names_read_the_same_keep_their_names_while_one_is_away() {
+    let (first, second) = (server("a_b", &["x"]), server("a b", &["x", "y"]));
+    let away = Server { tools: Vec::new(), ..second.clone() };
+    let alone = pool(&[first.clone(), away]);
+    let both = pool(&[first, second]);
+    let name = |pool: &Pool| pool.find_on("a_b", "x").expect("it is there").exposed.clone();
+    assert_eq!(name(&alone), name(&both));
+    assert_eq!(difference(&alone, &both).added.len(), 2);
+}
+
+#[test]
+fn a_contested_name_is_nobodys_when_one_of_them_goes() {
+    let (first, second) = (server("a", &["_x"]), server("a_", &["x"]));
+    let both = pool(&[first.clone(), second.clone()]);
+    let one = next(&both, std::slice::from_ref(&second));
+    assert!(one.find("mcp__a___x").is_none());
+    assert_eq!(
+        one.find_on("a_", "x").map(|it| &it.exposed),
+        both.find_on("a_", "x").map(|it| &it.exposed)
+    );
+    let again = next(&one, &[second, first]);
+    assert_eq!(names(&again), names(&both));
+}
+
+#[test]
+fn a_tool_named_like_anothers_other_name_takes_nothing_from_it() {
+    let first = pool(&[server("s", &["a.b", "a_b"])]);
+    let second = pool(&[server("s", &["a.b", "a_b", "a_b_6b79d51f", "a_b_6b79d51f_c499d3c1"])]);
+    assert_eq!(second.tools().len(), 4);
+    for tool in first.tools() {
+        let same = second.find(&tool.exposed).expect("it keeps its name");
+        assert_eq!(same.name, tool.name);
+    }
+}
+
+#[test]
+fn filters_and_rules_take_tools_out_without_renaming_others() {
+    let mut one = server("s", &["a", "b", "c.d", "c_d"]);
+    one.filter = ToolFilter {
+        allow: Some(vec!["a".to_owned(), "b".to_owned(), "c.d".to_owned()]),
+        deny: vec!["b".to_owned()],
+    };
+    let reserved = BTreeSet::new();
+    let rules = Rules { hidden: &|server, tool| (server, tool) == ("s", "a"), reserved: &reserved };
+    let pool = Pool::default().next([source(&one)], &rules);
+    assert_eq!(names(&pool), ["mcp__s__c_d_cf91103c"]);
+}
+
+#[test]
+fn one_bad_tool_is_kept_apart_and_its_server_stays() {
+    let mut one = server("s", &["good"]);
+    one.tools.push(item(&json!({"name": "bad", "inputSchema": {"type": "string"}})));
+    one.tools.push(Item { name: "worse".to_owned(), raw: Payload::from_json("{".into()) });
+    let pool = pool(&[one]);
+    assert_eq!(names(&pool), ["mcp__s__good"]);
+    let told: Vec<String> = pool
+        .quarantined()
+        .iter()
+        .map(|it| format!("{}/{}: {}", it.server, it.tool, it.reason))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "s/bad: its input schema wants string, where arguments are always an object",
+            "s/worse: its definition cannot be read",
+        ]
+    );
+}
+
+#[test]
+fn missing_hints_are_read_with_caution() {
+    let cautious =
+        Annotations { read_only: false, destructive: true, open_world: true, idempotent: false };
+    for odd in
+        [json!(null), json!({}), json!(7), json!({"readOnlyHint": "true", "openWorldHint": null})]
+    {
+        assert_eq!(tool(&json!({"name": "t", "annotations": odd})).annotations, cautious);
+    }
+    let hints = json!({
+        "title": "T", "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false, "idempotentHint": true
+    });
+    let tool = tool(&json!({"name": "t", "annotations": hints}));
+    assert_eq!(tool.display_name(), "T");
+    assert_eq!(
+        tool.annotations,
+        Annotations { read_only: true, destructive: false, open_world: false, idempotent: true }
+    );
+}
+
+#[test]
+fn a_long_description_is_cut_between_characters() {
+    let of = |text: &str| tool(&json!({"name": "t", "description": text})).description.clone();
+    let fits = "é".repeat(2048);
+    assert_eq!(of(&fits), fits);
+    let cut = of(&format!("{fits}é"));
+    assert_eq!(cut.chars().count(), 2048);
+    assert_eq!(cut, format!("{}… [truncated]", "é".repeat(2035)));
+}
+
+#[test]
+fn hidden_characters_are_flagged_wherever_the_model_reads() {
+    let flags = |definition: Json| tool(&definition).flags.clone();
+    assert_eq!(flags(json!({"name": "t", "description": "a\u{200b}b"})), [Flag::ZeroWidth]);
+    let schema = json!({"type": "object", "properties": {"a": {"description": "x\u{e0041}"}}});
+    assert_eq!(flags(json!({"name": "t", "inputSchema": schema})), [Flag::Tags]);
+    let escaped = r#"{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"title": "\u202e"}}}}"#;
+    let raw = Payload::from_json(escaped.into());
+    let one = Server { tools: vec![Item { name: "t".to_owned(), raw }], ..server("s", &[]) };
+    assert_eq!(only(&pool(&[one])).flags, [Flag::Direction]);
+    assert_eq!(flags(json!({"name": "t", "description": "plain"})), []);
+}
+
+#[track_caller]
+fn check_arguments(schema: &Json, arguments: &Json, expected: &[&str]) {
+    let tool = tool(&json!({"name": "t", "inputSchema": schema}));
+    let faults = check(&tool, arguments).err().unwrap_or_default();
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn wrong_arguments_are_told_with_place_and_expectation() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "limit": {"type": "integer", "minimum": 1, "maximum": 9},
+            "order": {"enum": ["up", "down"]},
+            "filters": {"type": "array", "items": {
+                "type": "object", "properties": {"field": {"type": "string"}}, "required": ["field"],
+            }},
+            "id": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "integer"}]},
+        },
+        "required": ["limit"],
+        "additionalProperties": false,
+    });
+    check_arguments(&schema, &json!({"limit": 5, "order": "up", "id": 7}), &[]);
+    check_arguments(&schema, &json!({}), &["`limit` is missing"]);
+    check_arguments(&schema, &json!({"limit": "5"}), &["`limit` should be integer, not string"]);
+    check_arguments(&schema, &json!({"limit": 50}), &["`limit` should be at most 9"]);
+    check_arguments(
+        &schema,
+        &json!({"limit": 5, "ordr": "up", "zzzzz": 1}),
+        &["`ordr` is not known, did you mean `order`?", "`zzzzz` is not known"],
+    );
+    check_arguments(
+        &schema,
+        &json!({"limit": 5, "order": "secret"}),
+        &[r#"`order` should be one of "up", "down""#],
+    );
+    check_arguments(
+        &schema,
+        &json!({"limit": 5, "filters": [{"field": "a"}, {}]}),
+        &["`filters[1].field` is missing"],
+    );
+    check_arguments(
+        &schema,
+        &json!({"limit": 5, "id": "x"}),
+        &["`id` should have at least 2 characters"],
+    );
+    check_arguments(
+        &schema,
+        &json!({"limit": 5, "id": true}),
+        &["`id` should be string or integer, not boolean"],
+    );
+    check_arguments(&schema, &json!([]), &["the arguments should be object, not array"]);
+}
+
+#[test]
+fn schemas_that_cannot_be_made_ready_check_nothing() {
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "(["}}});
+    check_arguments(&schema, &json!({"a": 7}), &[]);
+}
+
+#[test]
+fn circles_are_checked_and_end() {
+    let node = json!({
+        "type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["v"],
+    });
+    let schema = json!({"type": "object", "properties": {"list": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}});
+    let given = json!({"list": {"v": 1, "next": {"v": 2, "next": {}}}});
+    check_arguments(&schema, &given, &["`list.next.next.v` is missing"]);
+    // References that go round without ever reaching a value.
+    let schema = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"allOf": [{"$ref": "#/$defs/A"}]}},
+    });
+    check_arguments(&schema, &json!({"a": 1}), &[]);
+}
+
+#[test]
+fn a_pattern_that_never_ends_is_given_up() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": r"^((a|aa)+)+\2b$"}}});
+    check_arguments(&schema, &json!({"a": "a".repeat(60)}), &[]);
+}
+
+fn library() -> Pool {
+    let of = |name: &str, description: &str, arguments: &[&str]| {
+        let properties: serde_json::Map<String, Json> =
+            arguments.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
+        let schema = json!({"type": "object", "properties": properties});
+        item(&json!({"name": name, "description": description, "inputSchema": schema}))
+    };
+    let files = vec![
+        of("read_file", "Reads a file from the disk", &["path"]),
+        of("writeFile", "Writes a file to the disk", &["path", "content"]),
+        of("list", "Lists what a folder holds, each file with its size", &["folder"]),
+    ];
+    let hub = vec![
+        of("create_issue", "Opens a new issue", &["title", "body"]),
+        of("search", "Searches code, issues and files", &["query"]),
+    ];
+    pool(&[
+        Server { tools: files, ..server("files", &[]) },
+        Server { tools: hub, ..server("hub", &[]) },
+    ])
+}
+
+fn found(query: &str) -> Vec<String> {
+    library().search(query, 3).into_iter().map(|it| it.tool.name.clone()).collect()
+}
+
+#[test]
+fn searching_finds_by_name_description_server_and_argument() {
+    assert_eq!(found("read file"), ["read_file", "writeFile", "list"]);
+    assert_eq!(found("write")[0], "writeFile");
+    assert_eq!(found("readfile"), ["read_file"]);
+    assert_eq!(found("issues"), ["create_issue", "search"]);
+    assert_eq!(found("creat")[0], "create_issue");
+    assert_eq!(found("body"), ["create_issue"]);
+    assert_eq!(found("hub").len(), 2);
+    assert_eq!(found("mcp__files__list")[0], "list");
+    assert_eq!(found("LIST")[0], "list");
+    assert!(found("zebra").is_empty());
+    assert!(found("").is_empty());
+}
+
+#[test]
+fn a_name_with_a_slip_finds_its_tool() {
+    let library = library();
+    let near = |name: &str| library.nearest(name, 1).first().map(|it| it.name.clone());
+    assert_eq!(near("mcp__files__reed_file").as_deref(), Some("read_file"));
+    assert_eq!(near("writefile").as_deref(), Some("writeFile"));
+    assert_eq!(near("entirely different"), None);
+}
+
+#[test]
+fn differences_are_told_by_name() {
+    let before = pool(&[server("a", &["x", "y"]), server("b", &["z"])]);
+    let mut changed = server("a", &["y", "new"]);
+    changed.tools.push(item(&json!({"name": "x", "description": "now with words"})));
+    let after = next(&before, &[changed]);
+    let changes = difference(&before, &after);
+    let names = |tools: &[Arc<Tool>]| tools.iter().map(|it| it.exposed.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&changes.added), ["mcp__a__new"]);
+    assert_eq!(names(&changes.removed), ["mcp__b__z"]);
+    assert_eq!(changes.changed.len(), 1);
+    assert_eq!(changes.changed[0].after.description, "now with words");
+    assert_eq!(after.revision(), 2);
+}
+
+#[test]
+fn what_did_not_change_is_taken_over() {
+    let servers = [server("a", &["x", "y"])];
+    let before = pool(&servers);
+    let after = next(&before, &servers);
+    assert!(Arc::ptr_eq(&before.tools()[0], &after.tools()[0]));
+    assert!(difference(&before, &after).is_empty());
+    // Members in another order are the same definition.
+    let of = |text: &'static str| {
+        let raw = Payload::from_json(text.into());
+        pool(&[Server { tools: vec![Item { name: "t".to_owned(), raw }], ..server("s", &[]) }])
+    };
+    let (one, other) =
+        (of(r#"{"name": "t", "description": "d"}"#), of(r#"{"description": "d", "name": "t"}"#));
+    assert!(difference(&one, &other).is_empty());
+}
+
+fn any_servers() -> impl Strategy<Value = Vec<Server>> {
+    let name = prop_oneof!["[ab_.]{1,4}", "claude.ai [A-C _]{1,6}", "[a-z]{40}"];
+    let tool = prop_oneof!["[ab_.]{1,4}", "x{50,90}", "[a-zä日]{1,5}"];
+    let tools = proptest::collection::btree_set(tool, 0..8);
+    proptest::collection::btree_map(name, tools, 0..8).prop_map(|servers| {
+        let one = |(name, tools): (String, BTreeSet<String>)| {
+            let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+            server(&name, &tools)
+        };
+        servers.into_iter().map(one).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_tool_has_one_good_name_whatever_the_order(
+        servers in any_servers(),
+        seed in any::<proptest::sample::Index>(),
+    ) {
+        let first = pool(&servers);
+        let wanted: usize = servers.iter().map(|it| it.tools.len()).sum();
+        prop_assert_eq!(first.tools().len(), wanted);
+        let unique: BTreeSet<&str> = names(&first).into_iter().collect();
+        prop_assert_eq!(unique.len(), wanted);
+        for name in unique {
+            prop_assert!(name.len() <= 64 && name.starts_with("mcp__"), "{}", name);
+            prop_assert!(name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it)));
+        }
+        let mut turned = servers.clone();
+        if !turned.is_empty() {
+            let by = seed.index(turned.len());
+            turned.rotate_left(by);
+            turned.iter_mut().for_each(|it| it.tools.reverse());
+        }
+        let second = pool(&turned);
+        for server in &servers {
+            for item in &server.tools {
+                let tool = first.find_on(&server.name, &item.name).expect("every tool is there");
+                let found = second.find(&tool.exposed).expect("the name is the same");
+                prop_assert_eq!((&found.server, &found.name), (&server.name, &item.name));
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_goes_and_comes_back_has_its_names_and_nobody_takes_them(
+        servers in any_servers(),
+        away in any::<proptest::sample::Index>(),
+    ) {
+        prop_assume!(!servers.is_empty());
+        let before = pool(&servers);
+        let mut fewer = servers.clone();
+        fewer.remove(away.index(servers.len()));
+        let between = next(&before, &fewer);
+        for tool in between.tools() {
+            if let Some(owner) = before.find(&tool.exposed) {
+                prop_assert_eq!((&owner.server, &owner.name), (&tool.server, &tool.name));
+            }
+        }
+        let after = next(&between, &servers);
+        prop_assert_eq!(names(&before), names(&after));
+    }
+}

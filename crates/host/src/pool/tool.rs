@@ -1,0 +1,213 @@
+//! One tool as the pool has it: named, described, and with a schema that a model API takes.
+//! What the server sent stays beside it, byte for byte.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use switchboard_wire::message::Payload;
+use switchboard_wire::mirror::Mirror;
+
+use super::argument_check::Checker;
+use super::input_schema::{Reason, normalised};
+use super::suspicion::{Flag, inspect};
+
+/// The longest description that a model is shown, in characters.
+pub const LONGEST_DESCRIPTION: usize = 2048;
+/// What a description that was cut ends with.
+const CUT: &str = "… [truncated]";
+/// The longest title, in characters.
+const LONGEST_TITLE: usize = 256;
+
+/// A server's tool under its exposed name.
+#[derive(Debug)]
+pub struct Tool {
+    /// What the model calls it.
+    pub exposed: String,
+    /// Whose it is.
+    pub server: String,
+    /// What its server calls it.
+    pub name: String,
+    /// What people are shown, where the server says so.
+    pub title: Option<String>,
+    /// What it does, at most [`LONGEST_DESCRIPTION`] characters.
+    pub description: String,
+    /// What it takes: JSON Schema 2020-12 with an object at its root.
+    pub input_schema: Payload,
+    /// What it gives, as the server wrote it.
+    pub output_schema: Option<Payload>,
+    /// What the server says about its effects.
+    pub annotations: Annotations,
+    /// Which arguments are repeated in headers.
+    pub mirror: Mirror,
+    /// What is odd about its texts.
+    pub flags: Vec<Flag>,
+    /// All of it, as it came.
+    pub raw: Payload,
+    /// Made when arguments are checked for the first time.
+    pub(super) checker: OnceLock<Checker>,
+}
+
+/// What a server says about a tool's effects. These are claims: nothing holds the server to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Annotations {
+    /// It changes nothing, and may run beside others.
+    pub read_only: bool,
+    /// It may destroy something. Says nothing where it is read-only.
+    pub destructive: bool,
+    /// It reaches out to the world.
+    pub open_world: bool,
+    /// Doing it twice is like doing it once.
+    pub idempotent: bool,
+}
+
+impl Default for Annotations {
+    fn default() -> Annotations {
+        Annotations { read_only: false, destructive: true, open_world: true, idempotent: false }
+    }
+}
+
+impl Tool {
+    /// What people are shown.
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Is it the same tool with the same definition? Where the members stand in their objects does not matter.
+    pub fn is_same(&self, other: &Tool) -> bool {
+        let place = |it: &Tool| (it.exposed.clone(), it.server.clone(), it.name.clone());
+        let value = |it: &Tool| it.raw.decode::<serde_json::Value>().ok();
+        place(self) == place(other) && (self.raw == other.raw || value(self) == value(other))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Definition<'a> {
+    #[serde(borrow, default)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotations: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Hints<'a> {
+    #[serde(borrow, default)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    read_only_hint: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    destructive_hint: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    open_world_hint: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    idempotent_hint: Option<&'a RawValue>,
+}
+
+/// Reads a tool's definition, or says why the model is not shown it.
+pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Result<Tool, Reason> {
+    let definition: Definition<'_> =
+        serde_json::from_slice(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
+    let hints: Hints<'_> = definition
+        .annotations
+        .and_then(|hints| serde_json::from_str(hints.get()).ok())
+        .unwrap_or_default();
+    let title = text(definition.title).filter(|it| !it.trim().is_empty());
+    let title = title.or_else(|| text(hints.title).filter(|it| !it.trim().is_empty()));
+    let description = text(definition.description).unwrap_or_default();
+    let mut flags = Vec::new();
+    let seen = [name, title.as_deref().unwrap_or_default(), &description];
+    seen.iter().for_each(|text| inspect(text, &mut flags));
+    if let Some(schema) = definition.input_schema {
+        inspect_schema(schema.get(), &mut flags);
+    }
+    let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
+    Ok(Tool {
+        exposed: exposed.to_owned(),
+        server: server.to_owned(),
+        name: name.to_owned(),
+        title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
+        description: capped(description),
+        input_schema: normalised(definition.input_schema, raw)?,
+        output_schema: definition.output_schema.filter(|it| it.get() != "null").map(part),
+        annotations: annotations(&hints),
+        mirror: mirror(definition.input_schema),
+        flags,
+        raw: raw.clone(),
+        checker: OnceLock::new(),
+    })
+}
+
+/// A text, where it is one.
+fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    let raw = raw?.get();
+    match serde_json::from_str::<&str>(raw) {
+        Ok(text) => Some(Cow::Borrowed(text)),
+        Err(_) => serde_json::from_str::<String>(raw).ok().map(Cow::Owned),
+    }
+}
+
+fn capped(description: Cow<'_, str>) -> String {
+    let mut description = description.into_owned();
+    if description.len() <= LONGEST_DESCRIPTION {
+        return description;
+    }
+    if description.char_indices().nth(LONGEST_DESCRIPTION).is_some() {
+        let kept = LONGEST_DESCRIPTION - CUT.chars().count();
+        let end = description.char_indices().nth(kept).map_or(description.len(), |it| it.0);
+        description.truncate(end);
+        description.push_str(CUT);
+    }
+    description
+}
+
+/// Hints that make no sense count as missing.
+fn annotations(hints: &Hints<'_>) -> Annotations {
+    let truth = |raw: Option<&RawValue>| raw.and_then(|it| it.get().parse::<bool>().ok());
+    let missing = Annotations::default();
+    Annotations {
+        read_only: truth(hints.read_only_hint).unwrap_or(missing.read_only),
+        destructive: truth(hints.destructive_hint).unwrap_or(missing.destructive),
+        open_world: truth(hints.open_world_hint).unwrap_or(missing.open_world),
+        idempotent: truth(hints.idempotent_hint).unwrap_or(missing.idempotent),
+    }
+}
+
+/// A wish that cannot be met has taken the tool out of the catalogue already, where there are headers at all.
+fn mirror(schema: Option<&RawValue>) -> Mirror {
+    let schema = schema.map(RawValue::get).filter(|it| it.contains("x-mcp-header"));
+    let schema = schema.and_then(|it| serde_json::from_str(it).ok());
+    schema.and_then(|it| Mirror::of(&it).ok()).unwrap_or_default()
+}
+
+/// Looks at every text in a schema. Escapes are undone where there are some.
+fn inspect_schema(schema: &str, flags: &mut Vec<Flag>) {
+    if schema.contains("\\u") {
+        if let Ok(value) = serde_json::from_str::<serde_json::Value>(schema) {
+            inspect_value(&value, flags);
+        }
+        return;
+    }
+    inspect(schema, flags);
+}
+
+fn inspect_value(value: &serde_json::Value, flags: &mut Vec<Flag>) {
+    use serde_json::Value as Json;
+    match value {
+        Json::String(text) => inspect(text, flags),
+        Json::Array(items) => items.iter().for_each(|it| inspect_value(it, flags)),
+        Json::Object(map) => map.iter().for_each(|(key, value)| {
+            inspect(key, flags);
+            inspect_value(value, flags);
+        }),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}

@@ -3,9 +3,9 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, completions, config, disable, doctor, enable, get, import, list, logs,
-    man, paths, ping, policy, prompt, prompts, reconnect, reject, remove, reset_project_choices,
-    resources, status,
+    add, add_json, approve, audit, completions, config, disable, doctor, enable, get, import, list,
+    logs, man, paths, permissions, ping, policy, prompt, prompts, reconnect, reject, remove,
+    reset_project_choices, resources, search, status, tools,
 };
 
 /// One host for every MCP server you have.
@@ -81,6 +81,14 @@ pub enum Verb {
     Ping(ping::Ping),
     /// Have running programs of ours connect to a server anew
     Reconnect(reconnect::Reconnect),
+    /// List every tool of every server, by the name that a model would see
+    Tools(tools::Tools),
+    /// Find tools by what they are called and what they do
+    Search(search::Search),
+    /// Show the rules about tools, and what they decide
+    Permissions(permissions::PermissionsCommand),
+    /// Show who called which tool, what was decided and how it ended
+    Audit(audit::Audit),
     /// List what can be read from servers
     Resources(resources::Resources),
     /// List the prompts that servers have

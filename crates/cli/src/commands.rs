@@ -3,6 +3,7 @@
 pub mod add;
 pub mod add_json;
 pub mod approve;
+pub mod audit;
 pub mod completions;
 pub mod config;
 pub mod disable;
@@ -15,6 +16,7 @@ pub mod logs;
 pub mod man;
 pub mod overview;
 pub mod paths;
+pub mod permissions;
 pub mod ping;
 pub mod policy;
 pub mod prompt;
@@ -24,7 +26,9 @@ pub mod reject;
 pub mod remove;
 pub mod reset_project_choices;
 pub mod resources;
+pub mod search;
 pub mod status;
+pub mod tools;
 
 use crate::arguments::Verb;
 use crate::outcome::{Done, Failure};
@@ -39,6 +43,10 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Logs(it) => logs::run(&it, session),
         Verb::Ping(it) => ping::run(&it, session),
         Verb::Reconnect(it) => reconnect::run(&it, session),
+        Verb::Tools(it) => tools::run(&it, session),
+        Verb::Search(it) => search::run(&it, session),
+        Verb::Permissions(it) => permissions::run(&it, session),
+        Verb::Audit(it) => audit::run(&it, session),
         Verb::Resources(it) => resources::run(&it, session),
         Verb::Prompts(it) => prompts::run(&it, session),
         Verb::Prompt(it) => prompt::run(&it, session),

@@ -94,13 +94,12 @@ pub enum Found {
 /// Reads everything and decides what becomes of every server.
 pub fn load(surroundings: &Surroundings) -> Configuration {
     let root = project_root(&surroundings.working_folder);
-    let mut reader =
-        Reader {
-            places: &surroundings.places,
-            looked_at: Vec::new(),
-            problems: Vec::new(),
-            rules: Rules::default(),
-        };
+    let mut reader = Reader {
+        places: &surroundings.places,
+        looked_at: Vec::new(),
+        problems: Vec::new(),
+        rules: Rules::default(),
+    };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
         breadth: surroundings.breadth,

@@ -6,6 +6,7 @@ use switchboard::config::permission::{
     self, Considered, Explanation, Hints, Mode, Request, Rules, ToolRule, Trust,
 };
 use switchboard::config::shown::printable;
+use switchboard::pool::naming::sanitised;
 
 use crate::exit::Exit;
 use crate::given;
@@ -79,7 +80,9 @@ fn list(session: &Session, rules: &Rules) -> Done {
     }
     let mut text = format!("mode: {mode}\n");
     if rows.is_empty() {
-        text.push_str("No rules: every tool asks at its first use, unless its server is trusted.\n");
+        text.push_str(
+            "No rules: every tool asks at its first use, unless its server is trusted.\n",
+        );
         return Done::text(text);
     }
     let cells: Vec<Vec<Cell>> = rows
@@ -106,7 +109,7 @@ fn explain(
 ) -> Result<Done, Failure> {
     let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
     let (server, tool) = named(&arguments.tool, configuration)?;
-    let winner = configuration.effective.servers.iter().find(|it| normal(&it.name) == server);
+    let winner = configuration.effective.servers.iter().find(|it| sanitised(&it.name) == server);
     let is_trusted = winner.is_some_and(|it| it.is_trusted());
     let request = Request {
         server: &server,
@@ -169,7 +172,7 @@ fn named(
 ) -> Result<(String, String), Failure> {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let known = configuration.effective.servers.iter().find_map(|server| {
-        let server = normal(&server.name);
+        let server = sanitised(&server.name);
         let tool = rest.strip_prefix(&server)?.strip_prefix("__")?;
         Some((server, tool.to_owned()))
     });
@@ -185,10 +188,4 @@ fn named(
     }
     Err(Failure::new(Exit::Usage, &format!("`{name}` is no tool's name"))
         .hint("tools are called mcp__SERVER__TOOL; `swb tools` lists them"))
-}
-
-/// A name as tool names hold it.
-fn normal(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    name.chars().map(plain).collect()
 }

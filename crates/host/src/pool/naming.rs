@@ -51,7 +51,8 @@ pub(super) fn prefix(server: &str, origin: Origin) -> String {
     }
 }
 
-fn sanitised(text: &str) -> String {
+/// A name with every character that tool names cannot hold made an underscore, as rules write it.
+pub fn sanitised(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
 }

@@ -1,0 +1,44 @@
+//! `swb search`: finds tools by what they are called and what they do.
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::pool::tool::Tool;
+
+use super::tools;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+
+/// Arguments of `swb search`.
+#[derive(Debug, Args)]
+pub struct Search {
+    /// Words to look for
+    #[arg(required = true)]
+    pub words: Vec<String>,
+    /// Show at most so many
+    #[arg(long, short = 'n', default_value_t = 10)]
+    pub count: usize,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Search, session: &Session) -> Result<Done, Failure> {
+    let (pool, notes) = tools::gathered(session, &[])?;
+    let found = pool.search(&arguments.words.join(" "), arguments.count);
+    let done = match session.wants_json() {
+        true => {
+            let list: Vec<Json> = found
+                .iter()
+                .map(|it| {
+                    let mut json = tools::tool_json(&it.tool);
+                    json["score"] = it.score.into();
+                    json
+                })
+                .collect();
+            super::json(&json!({"tools": list}))
+        }
+        false => {
+            let list: Vec<&Tool> = found.iter().map(|it| it.tool.as_ref()).collect();
+            Done::text(tools::as_text(session, &list))
+        }
+    };
+    Ok(done.note(notes))
+}

@@ -1,0 +1,110 @@
+//! `swb tools`: every tool of every server, under the name that a model would see.
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::config::shown::printable;
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::Snapshot;
+use switchboard::pool::Pool;
+use switchboard::pool::tool::Tool;
+
+use crate::connected;
+use crate::live;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+use crate::style::{Meaning, paint};
+use crate::table::{self, Cell, Yielding};
+use crate::toolbox;
+
+/// Arguments of `swb tools`.
+#[derive(Debug, Args)]
+pub struct Tools {
+    /// Only those of these servers
+    pub servers: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
+    let (pool, notes) = gathered(session, &arguments.servers)?;
+    let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).collect();
+    let done = match session.wants_json() {
+        true => super::json(&as_json(&pool, &tools)),
+        false => Done::text(as_text(session, &tools)).note(quarantined(&pool)),
+    };
+    Ok(done.note(notes))
+}
+
+/// The pool of the servers that were named, or of all, and what is to be said of those that cannot be had.
+pub(super) fn gathered(session: &Session, names: &[String]) -> Result<(Pool, String), Failure> {
+    let configuration = session.load()?;
+    live::in_play(session, &configuration, names)?;
+    let snapshot = live::run(session, Persistence::Once, async |host| {
+        host.apply_wanted(live::chosen(&configuration, names)).await;
+        Ok(live::settle(session, host, None, Snapshot::is_settled).await)
+    })?;
+    let views = snapshot.servers.values().filter(|view| view.status != Status::Connected);
+    let notes = views.map(|view| connected::trouble(view)).collect();
+    Ok((toolbox::pool(&configuration, &snapshot), notes))
+}
+
+/// One tool, for programs.
+pub(super) fn tool_json(tool: &Tool) -> Json {
+    json!({
+        "name": tool.exposed,
+        "server": tool.server,
+        "tool": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema.decode::<Json>().unwrap_or_default(),
+        "annotations": {
+            "readOnlyHint": tool.annotations.read_only,
+            "destructiveHint": tool.annotations.destructive,
+            "idempotentHint": tool.annotations.idempotent,
+            "openWorldHint": tool.annotations.open_world,
+        },
+        "flags": tool.flags.iter().map(|flag| flag.id()).collect::<Vec<_>>(),
+    })
+}
+
+fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
+    let quarantined: Vec<Json> = pool
+        .quarantined()
+        .iter()
+        .map(|it| json!({"server": it.server, "tool": it.tool, "reason": it.reason.to_string()}))
+        .collect();
+    let tools: Vec<Json> = tools.iter().map(|tool| tool_json(tool)).collect();
+    json!({"tools": tools, "quarantined": quarantined})
+}
+
+/// A table of tools.
+pub(super) fn as_text(session: &Session, tools: &[&Tool]) -> String {
+    if tools.is_empty() {
+        return "No tools.\n".to_owned();
+    }
+    let row = |tool: &&Tool| {
+        let about = tool.description.lines().next().unwrap_or_default();
+        let kind = match (tool.annotations.read_only, tool.annotations.destructive) {
+            (true, _) => Cell::meaning(Meaning::Good, "reads"),
+            (false, false) => Cell::plain("writes"),
+            (false, true) => Cell::meaning(Meaning::Doubtful, "may destroy"),
+        };
+        vec![Cell::plain(printable(&tool.exposed)), kind, Cell::plain(printable(about))]
+    };
+    let rows: Vec<Vec<Cell>> = tools.iter().map(row).collect();
+    let yielding = [Yielding::Back(2), Yielding::Back(0)];
+    table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.machine.terminal.width, &yielding)
+}
+
+fn quarantined(pool: &Pool) -> String {
+    let line = |it: &switchboard::pool::Quarantined| {
+        format!(
+            "{} `{}` of `{}` is left out: {}\n",
+            paint(Meaning::Doubtful, "warning:"),
+            printable(&it.tool),
+            printable(&it.server),
+            printable(&it.reason.to_string())
+        )
+    };
+    pool.quarantined().iter().map(line).collect()
+}

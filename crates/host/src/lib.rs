@@ -22,6 +22,7 @@ pub mod reload;
 pub mod reveal;
 pub mod store;
 mod trouble;
+pub mod yielded;
 
 pub use switchboard_config as config;
 pub use switchboard_wire as wire;

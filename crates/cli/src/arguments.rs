@@ -3,9 +3,9 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, audit, completions, config, disable, doctor, enable, get, import, list,
-    logs, man, paths, permissions, ping, policy, prompt, prompts, reconnect, reject, remove,
-    reset_project_choices, resources, search, status, tools,
+    add, add_json, approve, audit, call, completions, config, disable, doctor, enable, get, import,
+    list, logs, man, paths, permissions, ping, policy, prompt, prompts, read, reconnect, reject,
+    remove, reset_project_choices, resources, result, search, status, tools,
 };
 
 /// One host for every MCP server you have.
@@ -85,6 +85,12 @@ pub enum Verb {
     Tools(tools::Tools),
     /// Find tools by what they are called and what they do
     Search(search::Search),
+    /// Call a tool, under the rules
+    Call(call::Call),
+    /// Read a resource of a server
+    Read(read::Read),
+    /// Read a result that was too long to be shown
+    Result(result::ResultCommand),
     /// Show the rules about tools, and what they decide
     Permissions(permissions::PermissionsCommand),
     /// Show who called which tool, what was decided and how it ended

@@ -4,6 +4,7 @@ pub mod add;
 pub mod add_json;
 pub mod approve;
 pub mod audit;
+pub mod call;
 pub mod completions;
 pub mod config;
 pub mod disable;
@@ -21,11 +22,13 @@ pub mod ping;
 pub mod policy;
 pub mod prompt;
 pub mod prompts;
+pub mod read;
 pub mod reconnect;
 pub mod reject;
 pub mod remove;
 pub mod reset_project_choices;
 pub mod resources;
+pub mod result;
 pub mod search;
 pub mod status;
 pub mod tools;
@@ -45,6 +48,9 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Reconnect(it) => reconnect::run(&it, session),
         Verb::Tools(it) => tools::run(&it, session),
         Verb::Search(it) => search::run(&it, session),
+        Verb::Call(it) => call::run(&it, session),
+        Verb::Read(it) => read::run(&it, session),
+        Verb::Result(it) => result::run(&it, session),
         Verb::Permissions(it) => permissions::run(&it, session),
         Verb::Audit(it) => audit::run(&it, session),
         Verb::Resources(it) => resources::run(&it, session),

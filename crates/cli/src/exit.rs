@@ -25,13 +25,15 @@ pub enum Exit {
     Start,
     /// A server could not be reached, or the conversation with it broke.
     Connection,
+    /// A tool ran and says that it failed.
+    Tool,
     /// Somebody interrupted us.
     Interrupted,
 }
 
 impl Exit {
     /// Every outcome, by number.
-    pub const ALL: [Exit; 12] = [
+    pub const ALL: [Exit; 13] = [
         Exit::Success,
         Exit::Failure,
         Exit::Usage,
@@ -43,6 +45,7 @@ impl Exit {
         Exit::Login,
         Exit::Start,
         Exit::Connection,
+        Exit::Tool,
         Exit::Interrupted,
     ];
 
@@ -60,6 +63,7 @@ impl Exit {
             Exit::Login => 8,
             Exit::Start => 9,
             Exit::Connection => 10,
+            Exit::Tool => 11,
             Exit::Interrupted => 130,
         }
     }
@@ -84,6 +88,7 @@ impl Exit {
             Exit::Connection => {
                 "a server could not be reached, does not speak the protocol, or the conversation broke"
             }
+            Exit::Tool => "a tool ran, and says that it failed",
             Exit::Interrupted => "somebody interrupted us",
         }
     }

@@ -6,6 +6,7 @@ pub mod commands;
 pub mod connected;
 pub mod control;
 pub mod describe;
+pub mod desk;
 pub mod exit;
 pub mod given;
 pub mod listing;

@@ -123,6 +123,15 @@ pub fn milliseconds(session: &Session, name: &str, usual: Duration) -> Result<Du
     Ok(Duration::from_millis(u64::try_from(number).unwrap_or(u64::MAX)))
 }
 
+/// How many tokens of a result are shown, where that is said.
+pub fn tokens(session: &Session) -> Result<Option<usize>, Failure> {
+    const NAME: &str = "MAX_MCP_OUTPUT_TOKENS";
+    match session.machine.variables.get(NAME).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(_) => number(session, NAME, 0).map(Some),
+    }
+}
+
 /// The way out, as the variables that everybody uses describe it.
 fn network(session: &Session) -> Result<network::Settings, Failure> {
     let variables = &session.machine.variables;

@@ -8,6 +8,7 @@ pub mod address;
 mod answers;
 pub mod ask;
 pub mod audit;
+pub mod call;
 pub mod catalogue;
 pub mod cause;
 pub mod connection;
@@ -25,6 +26,7 @@ pub mod reload;
 pub mod reveal;
 pub mod store;
 mod trouble;
+pub mod yielded;
 
 pub use switchboard_config as config;
 pub use switchboard_wire as wire;

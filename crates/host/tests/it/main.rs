@@ -9,4 +9,5 @@ mod remembering;
 mod starting;
 mod support;
 mod web_zoo;
+mod yielded;
 mod zoo;

@@ -1,0 +1,185 @@
+//! `swb call`: calls a tool, under the rules, and shows what comes back.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::ask::AskError;
+use switchboard::call::{CallFailure, ToolCall};
+use switchboard::config::permission::Mode;
+use switchboard::config::shown::printable;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::Snapshot;
+use switchboard::load::Configuration;
+use switchboard::wire::peer::Progress;
+use switchboard::yielded::{Part, Yield};
+use tokio::sync::mpsc;
+
+use crate::connected;
+use crate::desk;
+use crate::exit::Exit;
+use crate::given;
+use crate::live;
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::Session;
+use crate::style::{Meaning, paint};
+use crate::toolbox;
+
+/// How long a tool may be silent, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How many signs of progress may wait to be shown.
+const SIGNS: usize = 16;
+
+/// Arguments of `swb call`.
+#[derive(Debug, Args)]
+pub struct Call {
+    /// The tool, by the name that `swb tools` shows
+    pub tool: String,
+    /// Its arguments: key=value, key:=json, key=@file, one JSON object, or - for standard input
+    pub arguments: Vec<String>,
+    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", value_parser = super::permissions::parse_mode)]
+    pub mode: Option<Mode>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
+    let patience = live::milliseconds(session, "MCP_TOOL_TIMEOUT", PATIENCE)?;
+    let yielded = live::run(session, Persistence::Once, async |host| {
+        host.apply_wanted(live::chosen(&configuration, &[])).await;
+        let snapshot = settled(session, host, &configuration, &arguments.tool).await;
+        let desk = desk::desk(session, &configuration, &snapshot, arguments.mode)?;
+        let (signs, mut progress) = mpsc::channel(SIGNS);
+        let call = ToolCall {
+            caller: "cli".to_owned(),
+            exposed: arguments.tool.clone(),
+            arguments: given,
+            patience,
+            progress: Some(signs),
+        };
+        let calling = host.call(&desk, call);
+        tokio::pin!(calling);
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut calling => break outcome,
+                Some(sign) = progress.recv() => show_progress(session, &sign),
+            }
+        };
+        desk.audit.settle().await;
+        outcome.map_err(|error| failure(&error, &snapshot))
+    })?;
+    Ok(show(session, &yielded))
+}
+
+/// Waits for the server whose tool is wanted, where the name tells which; else for all.
+async fn settled(
+    session: &Session,
+    host: &switchboard::engine::Host,
+    configuration: &Configuration,
+    tool: &str,
+) -> std::sync::Arc<Snapshot> {
+    live::settle(session, host, None, |snapshot| {
+        snapshot.is_settled() || toolbox::pool(configuration, snapshot).find(tool).is_some()
+    })
+    .await
+}
+
+fn show_progress(session: &Session, sign: &Progress) {
+    if !session.machine.terminal.shows_progress || session.wants_json() {
+        return;
+    }
+    let sign: Json = sign.0.decode().unwrap_or_default();
+    let part = match (sign["progress"].as_f64(), sign["total"].as_f64()) {
+        (Some(done), Some(total)) if total > 0.0 => format!("{:.0} %", 100.0 * done / total),
+        (Some(done), Some(_) | None) => format!("{done}"),
+        (None, Some(_) | None) => String::new(),
+    };
+    let message = printable(sign["message"].as_str().unwrap_or_default());
+    report::aside(&format!("{}\n", paint(Meaning::Faint, format!("{part} {message}").trim())));
+}
+
+fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
+    match error {
+        CallFailure::NoTool { nearest, .. } => {
+            let failure = Failure::new(Exit::NotFound, &error.to_string());
+            let troubles: String =
+                snapshot.servers.values().map(|it| connected::trouble(it)).collect();
+            let failure = failure.detail(troubles);
+            match nearest.first() {
+                Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
+                None => failure.hint("`swb tools` lists what there is"),
+            }
+        }
+        CallFailure::Arguments { faults, tool } => {
+            let lines = faults.iter().map(|fault| format!("  {}\n", printable(&fault.to_string())));
+            Failure::new(Exit::Usage, &error.to_string())
+                .detail(lines.collect())
+                .hint(&format!("`swb search {tool} --json` shows what it takes"))
+        }
+        CallFailure::Denied { tool, .. } => Failure::new(Exit::Policy, &error.to_string())
+            .hint(&format!("`swb permissions explain {tool}` says what decided")),
+        CallFailure::Ask(AskError::NotConnected(view)) => super::ping::not_connected(view),
+        CallFailure::Ask(error) => Failure::new(Exit::Connection, "the call failed").because(error),
+    }
+}
+
+/// What comes back, for people or programs.
+pub(super) fn show(session: &Session, yielded: &Yield) -> Done {
+    let exit = yielded.is_error.then_some(Exit::Tool);
+    if session.wants_json() {
+        let done = super::json(&as_json(yielded));
+        return Done { exit, ..done };
+    }
+    let mut text = String::new();
+    for part in &yielded.parts {
+        text.push_str(&part_text(part));
+    }
+    let remarks =
+        yielded.remarks.iter().map(|it| format!("note: {}\n", printable(&it.to_string())));
+    Done { exit, ..Done::text(text).note(remarks.collect::<String>()) }
+}
+
+fn part_text(part: &Part) -> String {
+    match part {
+        Part::Text { text, .. } => text.lines().map(|line| printable(line) + "\n").collect(),
+        Part::Image { mime, width, height, .. } => format!("[{mime}, {width}×{height}]\n"),
+        Part::Saved { path, mime, bytes, .. } => {
+            let mime = mime.as_deref().unwrap_or("data");
+            format!(
+                "[{}, {bytes} bytes: {}]\n",
+                printable(mime),
+                printable(&path.display().to_string())
+            )
+        }
+        Part::Unsaved { mime, .. } => {
+            format!("[{}, not saved]\n", printable(mime.as_deref().unwrap_or("data")))
+        }
+        Part::Link { uri, .. } => format!("[resource {}]\n", printable(uri)),
+        Part::Unknown { kind, .. } => format!("[{}]\n", printable(kind)),
+    }
+}
+
+fn as_json(yielded: &Yield) -> Json {
+    let part = |part: &Part| match part {
+        Part::Text { text, from_uri } => json!({"type": "text", "text": text, "uri": from_uri}),
+        Part::Image { mime, base64, width, height } => {
+            json!({"type": "image", "mimeType": mime, "data": base64, "width": width, "height": height})
+        }
+        Part::Saved { path, mime, bytes, from_uri } => {
+            json!({"type": "saved", "path": path, "mimeType": mime, "bytes": bytes, "uri": from_uri})
+        }
+        Part::Unsaved { mime, from_uri } => {
+            json!({"type": "unsaved", "mimeType": mime, "uri": from_uri})
+        }
+        Part::Link { raw, .. } | Part::Unknown { raw, .. } => raw.decode().unwrap_or_default(),
+    };
+    json!({
+        "isError": yielded.is_error,
+        "content": yielded.parts.iter().map(part).collect::<Vec<_>>(),
+        "structuredContent": yielded.structured.as_ref().and_then(|it| it.decode::<Json>().ok()),
+        "notes": yielded.remarks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,157 @@
+//! What becomes of a server's answer before a model or a script sees it: texts are cut, pictures are fitted, and
+//! everything else that is large or binary lies in a file. Nothing is guessed; what is not understood stays as it came.
+//!
+//! All of it is plain work without waiting, some of it heavy: call it where blocking is allowed. Texts of the server
+//! are passed on as they are; whoever prints them escapes them.
+
+mod block;
+mod gather;
+pub mod keep;
+mod pager;
+pub mod picture;
+pub mod remark;
+mod sniff;
+mod words;
+
+use std::path::PathBuf;
+
+use switchboard_wire::message::Payload;
+
+use gather::Gathering;
+use keep::{Keep, Kept};
+use picture::PictureLimits;
+use remark::Remark;
+
+pub use pager::{Lines, Page, PageError};
+
+/// How much of an answer is shown, and how much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most characters of text, all parts together.
+    pub characters: usize,
+    /// The most tokens of text, where the caller counts them; a token is taken for four characters.
+    pub tokens: Option<usize>,
+    /// The most parts.
+    pub parts: usize,
+    /// The most pictures that are looked at; further ones are saved.
+    pub pictures: usize,
+    /// How a picture has to be.
+    pub picture: PictureLimits,
+    /// The most bytes that one answer may leave on disk.
+    pub kept_bytes: u64,
+    /// The most files that one answer may leave on disk.
+    pub kept_files: usize,
+}
+
+/// Four characters make about one token in most languages and models.
+const CHARACTERS_A_TOKEN: usize = 4;
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            characters: 100_000,
+            tokens: None,
+            parts: 10_000,
+            pictures: 20,
+            picture: PictureLimits::default(),
+            kept_bytes: 256 * 1024 * 1024,
+            kept_files: 200,
+        }
+    }
+}
+
+impl Limits {
+    /// The most characters, whichever limit is the tighter.
+    pub fn most_characters(&self) -> usize {
+        let by_tokens = self.tokens.map(|tokens| tokens.saturating_mul(CHARACTERS_A_TOKEN));
+        by_tokens.map_or(self.characters, |most| most.min(self.characters))
+    }
+}
+
+/// What an answer yields.
+#[derive(Debug)]
+pub struct Yield {
+    /// Its content, in order.
+    pub parts: Vec<Part>,
+    /// Does the tool say that it failed?
+    pub is_error: bool,
+    /// `structuredContent`, byte for byte.
+    pub structured: Option<Payload>,
+    /// `_meta`, byte for byte.
+    pub meta: Option<Payload>,
+    /// The whole text, where the parts hold only some of it.
+    pub full: Option<Kept>,
+    /// What was done to it, and what was odd about it.
+    pub remarks: Vec<Remark>,
+}
+
+/// One piece of an answer. Texts in it are the server's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// A text, cut if the answer held too much of it.
+    Text {
+        /// The text.
+        text: String,
+        /// The resource that it is the text of.
+        from_uri: Option<String>,
+    },
+    /// A picture that a model can take.
+    Image {
+        /// What it is: found in its bytes, not what the server said.
+        mime: &'static str,
+        /// The picture.
+        base64: String,
+        /// In pixels.
+        width: u32,
+        /// In pixels.
+        height: u32,
+    },
+    /// Something that lies in a file now.
+    Saved {
+        /// The file. Its name is ours.
+        path: PathBuf,
+        /// What it is: found in its bytes, else what the server said.
+        mime: Option<String>,
+        /// Its size.
+        bytes: u64,
+        /// The resource that it is the content of.
+        from_uri: Option<String>,
+    },
+    /// Something that should lie in a file and could not be written; a remark says why.
+    Unsaved {
+        /// What the server says it is.
+        mime: Option<String>,
+        /// The resource that it is the content of.
+        from_uri: Option<String>,
+    },
+    /// A resource that can be read.
+    Link {
+        /// What it is asked for by.
+        uri: String,
+        /// Its name.
+        name: Option<String>,
+        /// What the server says it is.
+        mime: Option<String>,
+        /// What it is about.
+        description: Option<String>,
+        /// All of it, as it came.
+        raw: Payload,
+    },
+    /// Something that we do not know, as it came.
+    Unknown {
+        /// What it calls itself; empty if it does not say.
+        kind: String,
+        /// All of it.
+        raw: Payload,
+    },
+}
+
+/// Takes the answer to `tools/call`.
+pub fn of_call(answer: &Payload, server: &str, limits: &Limits, keep: &Keep) -> Yield {
+    Gathering::new(answer, server, limits, keep).of_call()
+}
+
+/// Takes the answer to `resources/read`.
+pub fn of_read(answer: &Payload, server: &str, limits: &Limits, keep: &Keep) -> Yield {
+    Gathering::new(answer, server, limits, keep).of_read()
+}

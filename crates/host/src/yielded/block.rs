@@ -1,0 +1,160 @@
+//! The shape of an answer: which members there are and where they lie. Nothing is copied and nothing is decoded.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::words::Words;
+
+/// The members of an answer that mean something to us.
+#[derive(Deserialize)]
+pub(super) struct Answer<'a> {
+    #[serde(borrow, default)]
+    pub content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub contents: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "structuredContent")]
+    pub structured: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub meta: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "isError")]
+    pub is_error: Option<&'a RawValue>,
+}
+
+/// The members of one piece of content, whatever kind it is of.
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    blob: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "mimeType")]
+    mime: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    resource: Option<&'a RawValue>,
+}
+
+/// One piece of content.
+pub(super) enum Block<'a> {
+    Text { words: Words<'a>, uri: Option<Words<'a>> },
+    Picture { data: Words<'a>, mime: Option<Words<'a>> },
+    Binary { data: Words<'a>, mime: Option<Words<'a>>, uri: Option<Words<'a>> },
+    Link { uri: Words<'a>, about: About<'a>, raw: &'a RawValue },
+    Unknown { kind: Option<Words<'a>>, raw: &'a RawValue },
+}
+
+/// What a link says of the resource.
+pub(super) struct About<'a> {
+    pub name: Option<Words<'a>>,
+    pub mime: Option<Words<'a>>,
+    pub description: Option<Words<'a>>,
+}
+
+/// Longer than any URI that somebody means.
+pub(super) const LONGEST_URI: usize = 8192;
+
+fn words<'a>(raw: Option<&'a RawValue>) -> Option<Words<'a>> {
+    raw.and_then(Words::of)
+}
+
+impl<'a> Block<'a> {
+    /// Reads one piece of a tool's content. What lacks a member that its kind needs is of no kind that we know.
+    pub(super) fn of_content(raw: &'a RawValue) -> Block<'a> {
+        let Ok(members) = serde_json::from_str::<Members<'a>>(raw.get()) else {
+            return Block::Unknown { kind: None, raw };
+        };
+        let kind = words(members.kind);
+        let unknown = Block::Unknown { kind, raw };
+        let named = kind.map(|kind| kind.first(32)).unwrap_or_default();
+        let known = match named.as_str() {
+            "text" => words(members.text).map(|words| Block::Text { words, uri: None }),
+            "image" => {
+                words(members.data).map(|data| Block::Picture { data, mime: words(members.mime) })
+            }
+            "audio" => words(members.data).map(|data| Block::Binary {
+                data,
+                mime: words(members.mime),
+                uri: None,
+            }),
+            "resource" => members.resource.and_then(Block::of_known_resource),
+            "resource_link" => Block::link(&members, raw),
+            _ => None,
+        };
+        known.unwrap_or(unknown)
+    }
+
+    /// Reads one resource.
+    pub(super) fn of_resource(raw: &'a RawValue) -> Block<'a> {
+        Block::of_known_resource(raw).unwrap_or(Block::Unknown { kind: None, raw })
+    }
+
+    fn of_known_resource(raw: &'a RawValue) -> Option<Block<'a>> {
+        let members = serde_json::from_str::<Members<'a>>(raw.get()).ok()?;
+        let uri = words(members.uri);
+        match (words(members.text), words(members.blob)) {
+            (Some(words), _) => Some(Block::Text { words, uri }),
+            (None, Some(data)) => Some(Block::Binary { data, mime: words(members.mime), uri }),
+            (None, None) => None,
+        }
+    }
+
+    fn link(members: &Members<'a>, raw: &'a RawValue) -> Option<Block<'a>> {
+        let uri = words(members.uri).filter(|uri| uri.raw_length() <= LONGEST_URI)?;
+        let about = About {
+            name: words(members.name),
+            mime: words(members.mime),
+            description: words(members.description),
+        };
+        Some(Block::Link { uri, about, raw })
+    }
+}
+
+/// The pieces of a list, as many as are wanted, and how many there were beyond them.
+pub(super) struct Pieces<'a> {
+    pub taken: Vec<&'a RawValue>,
+    pub left_out: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// Reads a list; an error if it is none.
+    pub(super) fn of(raw: &'a RawValue, most: usize) -> Result<Pieces<'a>, serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+        deserializer.deserialize_seq(AtMost(most))
+    }
+}
+
+struct AtMost(usize);
+
+impl<'de> Visitor<'de> for AtMost {
+    type Value = Pieces<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Pieces<'de>, A::Error> {
+        let mut pieces = Pieces { taken: Vec::new(), left_out: 0 };
+        while pieces.taken.len() < self.0 {
+            match list.next_element()? {
+                Some(raw) => pieces.taken.push(raw),
+                None => return Ok(pieces),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            pieces.left_out += 1;
+        }
+        Ok(pieces)
+    }
+}

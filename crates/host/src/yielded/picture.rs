@@ -1,0 +1,327 @@
+//! Makes pictures fit for a model: decoded by a real decoder within limits, made smaller, written anew where needed.
+//! What a picture is stands in its bytes; what the server says of it is not asked.
+
+use std::io::Cursor;
+use std::panic;
+
+use fast_image_resize::{ResizeOptions, Resizer};
+use image::codecs::gif::GifDecoder;
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::codecs::webp::WebPDecoder;
+use image::metadata::Orientation;
+use image::{
+    AnimationDecoder, ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Rgb,
+    RgbImage,
+};
+use thiserror::Error;
+
+/// How a picture has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureLimits {
+    /// The most pixels of the longer side.
+    pub longest_side: u32,
+    /// The most pixels in all.
+    pub pixels: u64,
+    /// The most characters of base64 that are passed on.
+    pub base64: usize,
+    /// The most characters of base64 that are looked at.
+    pub looked_at: usize,
+    /// The most pixels of a side that are decoded.
+    pub decoded_side: u32,
+    /// The most pixels in all that are decoded.
+    pub decoded_pixels: u64,
+    /// The most bytes that decoding may take.
+    pub memory: u64,
+}
+
+impl Default for PictureLimits {
+    fn default() -> PictureLimits {
+        PictureLimits {
+            longest_side: 1568,
+            pixels: 1_150_000,
+            base64: 5 * 1024 * 1024,
+            looked_at: 10 * 1024 * 1024,
+            decoded_side: 16_384,
+            decoded_pixels: 40_000_000,
+            memory: 192 * 1024 * 1024,
+        }
+    }
+}
+
+/// Why a picture cannot be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unfit {
+    /// It is of no kind that we decode.
+    #[error("it is no PNG, JPEG, GIF or WebP")]
+    OtherKind,
+    /// It is larger than we are willing to look at.
+    #[error("it is too large to look at")]
+    TooLarge,
+    /// The decoder cannot make sense of it.
+    #[error("it is broken")]
+    Broken,
+    /// However small it is made, it takes too many bytes.
+    #[error("it cannot be made small enough")]
+    Stubborn,
+    /// There are too many pictures in the answer.
+    #[error("the answer holds too many pictures")]
+    TooMany,
+}
+
+/// A picture that fits.
+#[derive(Debug)]
+pub(super) struct Fitted {
+    /// What came.
+    pub found: &'static str,
+    /// What is passed on.
+    pub mime: &'static str,
+    /// None where the bytes that came fit as they are.
+    pub bytes: Option<Vec<u8>>,
+    pub size: (u32, u32),
+    pub was: (u32, u32),
+    pub motion: Motion,
+}
+
+/// Does a picture move?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Motion {
+    Still,
+    Moving,
+}
+
+struct Decoded {
+    picture: DynamicImage,
+    format: ImageFormat,
+    was: (u32, u32),
+    orientation: Orientation,
+    motion: Motion,
+}
+
+struct Encoded {
+    mime: &'static str,
+    bytes: Vec<u8>,
+    size: (u32, u32),
+}
+
+/// Makes a picture fit. Decoders read what strangers wrote: if one panics, the picture is broken and all else goes on.
+pub(super) fn fit(bytes: &[u8], limits: &PictureLimits) -> Result<Fitted, Unfit> {
+    panic::catch_unwind(|| fit_unguarded(bytes, limits)).unwrap_or(Err(Unfit::Broken))
+}
+
+fn fit_unguarded(bytes: &[u8], limits: &PictureLimits) -> Result<Fitted, Unfit> {
+    let Decoded { mut picture, format, was, orientation, motion } = decode(bytes, limits)?;
+    let found = format.to_mime_type();
+    let size = target(was, limits);
+    let stays = orientation == Orientation::NoTransforms && motion == Motion::Still && size == was;
+    if stays && base64_length(bytes.len()) <= limits.base64 {
+        return Ok(Fitted { found, mime: found, bytes: None, size, was, motion });
+    }
+    picture = resize(picture, size)?;
+    picture.apply_orientation(orientation);
+    let Encoded { mime, bytes, size } = encode(picture, format, limits)?;
+    let was = upright(was, orientation);
+    Ok(Fitted { found, mime, bytes: Some(bytes), size, was, motion })
+}
+
+/// The size of a picture that lies on its side, once it stands.
+fn upright((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
+    match orientation {
+        Orientation::Rotate90
+        | Orientation::Rotate270
+        | Orientation::Rotate90FlipH
+        | Orientation::Rotate270FlipH => (height, width),
+        Orientation::NoTransforms
+        | Orientation::Rotate180
+        | Orientation::FlipHorizontal
+        | Orientation::FlipVertical => (width, height),
+    }
+}
+
+fn format_of(bytes: &[u8]) -> Result<ImageFormat, Unfit> {
+    match infer::get(bytes).map(|kind| kind.mime_type()) {
+        Some("image/png") => Ok(ImageFormat::Png),
+        Some("image/jpeg") => Ok(ImageFormat::Jpeg),
+        Some("image/gif") => Ok(ImageFormat::Gif),
+        Some("image/webp") => Ok(ImageFormat::WebP),
+        Some(_) | None => Err(Unfit::OtherKind),
+    }
+}
+
+fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Decoded, Unfit> {
+    let format = format_of(bytes)?;
+    let mut bounds = image::Limits::no_limits();
+    bounds.max_image_width = Some(limits.decoded_side);
+    bounds.max_image_height = Some(limits.decoded_side);
+    bounds.max_alloc = Some(limits.memory);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(bounds.clone());
+    let mut decoder = reader.into_decoder().map_err(unfit)?;
+    // The header is read and nothing else: whoever claims a huge picture is sent away before room is made for it.
+    let (width, height) = decoder.dimensions();
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > limits.decoded_pixels || decoder.total_bytes() > limits.memory {
+        return Err(Unfit::TooLarge);
+    }
+    if pixels == 0 {
+        return Err(Unfit::Broken);
+    }
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let picture = DynamicImage::from_decoder(decoder).map_err(unfit)?;
+    let motion = motion(bytes, format, &bounds);
+    Ok(Decoded { picture, format, was: (width, height), orientation, motion })
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the decoder's list of failures is open")]
+fn unfit(error: image::ImageError) -> Unfit {
+    match error {
+        image::ImageError::Limits(_) => Unfit::TooLarge,
+        _ => Unfit::Broken,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "other formats are not decoded at all")]
+fn motion(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -> Motion {
+    let moves = match format {
+        ImageFormat::Gif => GifDecoder::new(Cursor::new(bytes)).is_ok_and(|mut decoder| {
+            decoder.set_limits(bounds.clone()).is_ok()
+                && decoder.into_frames().take(2).flatten().count() > 1
+        }),
+        ImageFormat::WebP => {
+            WebPDecoder::new(Cursor::new(bytes)).is_ok_and(|decoder| decoder.has_animation())
+        }
+        _ => false,
+    };
+    if moves { Motion::Moving } else { Motion::Still }
+}
+
+/// The size that a picture may have: the same shape, within both limits.
+fn target((width, height): (u32, u32), limits: &PictureLimits) -> (u32, u32) {
+    let (w, h) = (f64::from(width), f64::from(height));
+    let by_side = f64::from(limits.longest_side) / w.max(h);
+    #[expect(clippy::cast_precision_loss, reason = "a number of pixels is far below 2^52")]
+    let by_pixels = (limits.pixels as f64 / (w * h)).sqrt();
+    let scale = by_side.min(by_pixels);
+    if scale >= 1.0 { (width, height) } else { (scaled(width, scale), scaled(height, scale)) }
+}
+
+fn scaled(side: u32, scale: f64) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is less than the side it comes from, and not negative"
+    )]
+    // What is whole but for the rounding of fractions is whole.
+    let side = (f64::from(side) * scale + 1e-6).floor() as u32;
+    side.max(1)
+}
+
+/// Eight bits a channel are all that is passed on, and what the resizing is quickest with.
+fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, Unfit> {
+    let picture = if picture.color().has_alpha() {
+        DynamicImage::ImageRgba8(picture.into_rgba8())
+    } else {
+        DynamicImage::ImageRgb8(picture.into_rgb8())
+    };
+    if (picture.width(), picture.height()) == size {
+        return Ok(picture);
+    }
+    let mut smaller = DynamicImage::new(size.0, size.1, picture.color());
+    Resizer::new()
+        .resize(&picture, &mut smaller, &ResizeOptions::new())
+        .map_err(|_| Unfit::Broken)?;
+    Ok(smaller)
+}
+
+/// Drawings stay sharp as PNG where that is small; everything else becomes a JPEG, coarser until it fits.
+fn encode(
+    mut picture: DynamicImage,
+    format: ImageFormat,
+    limits: &PictureLimits,
+) -> Result<Encoded, Unfit> {
+    const SMALL: usize = 1024 * 1024;
+    const QUALITIES: [u8; 4] = [85, 70, 50, 30];
+    const HALVINGS: usize = 4;
+    for _ in 0..=HALVINGS {
+        let size = (picture.width(), picture.height());
+        if format != ImageFormat::Jpeg {
+            let bytes = as_png(&picture)?;
+            if base64_length(bytes.len()) <= limits.base64.min(SMALL) {
+                return Ok(Encoded { mime: "image/png", bytes, size });
+            }
+        }
+        let flat = on_white(&picture);
+        for quality in QUALITIES {
+            let mut bytes = Vec::new();
+            JpegEncoder::new_with_quality(&mut bytes, quality)
+                .encode_image(&flat)
+                .map_err(|_| Unfit::Broken)?;
+            if base64_length(bytes.len()) <= limits.base64 {
+                return Ok(Encoded { mime: "image/jpeg", bytes, size });
+            }
+        }
+        picture = resize(picture, ((size.0 / 2).max(1), (size.1 / 2).max(1)))?;
+    }
+    Err(Unfit::Stubborn)
+}
+
+fn as_png(picture: &DynamicImage) -> Result<Vec<u8>, Unfit> {
+    let mut bytes = Vec::new();
+    let encoder =
+        PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive);
+    picture.write_with_encoder(encoder).map_err(|_| Unfit::Broken)?;
+    Ok(bytes)
+}
+
+/// A JPEG cannot be seen through; white is what is behind most drawings.
+fn on_white(picture: &DynamicImage) -> RgbImage {
+    if picture.color() != ColorType::Rgba8 {
+        return picture.to_rgb8();
+    }
+    let rgba = picture.to_rgba8();
+    RgbImage::from_fn(rgba.width(), rgba.height(), |x, y| {
+        let [red, green, blue, alpha] = rgba.get_pixel(x, y).0;
+        let over = |channel: u8| {
+            let sum = u16::from(channel) * u16::from(alpha) + 255 * (255 - u16::from(alpha));
+            u8::try_from(sum / 255).unwrap_or(u8::MAX)
+        };
+        Rgb([over(red), over(green), over(blue)])
+    })
+}
+
+/// How long some bytes are as base64.
+pub(super) fn base64_length(bytes: usize) -> usize {
+    bytes.div_ceil(3).saturating_mul(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_the_longer_side_and_the_number_of_pixels_are_bounded() {
+        for (size, expected) in [
+            ((3000, 1000), (1568, 522)),
+            ((1500, 1500), (1072, 1072)),
+            ((3000, 1500), (1516, 758)),
+            ((1568, 700), (1568, 700)),
+            ((1, 16_000), (1, 1568)),
+            ((10, 10), (10, 10)),
+        ] {
+            assert_eq!(target(size, &PictureLimits::default()), expected, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn a_picture_that_lies_on_its_side_is_set_upright() {
+        assert_eq!(upright((3, 2), Orientation::Rotate90), (2, 3));
+        assert_eq!(upright((3, 2), Orientation::Rotate180), (3, 2));
+    }
+
+    #[test]
+    fn the_length_of_base64_is_known_before_it_is_written() {
+        for (bytes, length) in [(0, 0), (1, 4), (3, 4), (4, 8)] {
+            assert_eq!(base64_length(bytes), length);
+        }
+    }
+}

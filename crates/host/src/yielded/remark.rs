@@ -1,0 +1,88 @@
+//! What is said about an answer. All words here are ours: nothing of the server's is in them.
+
+use std::fmt;
+
+use super::keep::{KeepErrorKind, ResultId};
+use super::picture::Unfit;
+
+/// Something that was done to an answer, or was odd about it.
+#[derive(Debug)]
+pub enum Remark {
+    /// Text was cut.
+    Cut {
+        /// How many characters are shown.
+        shown: usize,
+        /// How many there were.
+        of: usize,
+        /// What the whole text is kept under; none if it could not be kept.
+        id: Option<ResultId>,
+    },
+    /// Some parts were too many.
+    LeftOut {
+        /// How many.
+        parts: usize,
+        /// What the whole answer is kept under; none if it could not be kept.
+        id: Option<ResultId>,
+    },
+    /// A picture was made smaller.
+    Shrunk {
+        /// Its width and height before.
+        from: (u32, u32),
+        /// Its width and height now.
+        to: (u32, u32),
+    },
+    /// Only the first frame of a moving picture is shown.
+    FirstFrame,
+    /// A picture is something other than the server says.
+    Mislabelled {
+        /// What it is.
+        really: &'static str,
+    },
+    /// A picture is not shown; it lies in a file.
+    NotShown(Unfit),
+    /// Something called itself base64 and is not; it is saved as it came.
+    NotBase64,
+    /// The answer is not shaped as the protocol says; it is passed on as it came.
+    OddShape,
+    /// There was no content, so the structured content stands in for it.
+    FromStructured,
+    /// Something could not be kept.
+    NotKept(KeepErrorKind),
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::Cut { shown, of, id } => {
+                write!(f, "the text is cut: {shown} of {of} characters are shown; ")?;
+                write_rest(f, id.as_ref())
+            }
+            Remark::LeftOut { parts, id } => {
+                write!(f, "{parts} parts of the answer are left out; ")?;
+                write_rest(f, id.as_ref())
+            }
+            Remark::Shrunk { from, to } => {
+                let ((w, h), (width, height)) = (from, to);
+                write!(f, "a picture of {w}x{h} pixels was made smaller, to {width}x{height}")
+            }
+            Remark::FirstFrame => f.write_str("a moving picture is shown by its first frame"),
+            Remark::Mislabelled { really } => {
+                write!(f, "a picture is {really} and not what the server says")
+            }
+            Remark::NotShown(unfit) => write!(f, "a picture was saved and not shown: {unfit}"),
+            Remark::NotBase64 => f.write_str("data is not base64 and was saved as it came"),
+            Remark::OddShape => f.write_str("the answer is not shaped as the protocol says"),
+            Remark::FromStructured => {
+                f.write_str("the answer has no content; its structured content is shown")
+            }
+            Remark::NotKept(kind) => write!(f, "something could not be kept: {kind}"),
+        }
+    }
+}
+
+fn write_rest(f: &mut fmt::Formatter<'_>, id: Option<&ResultId>) -> fmt::Result {
+    match id {
+        Some(id) => write!(f, "for the rest run `swb result {id} --lines 1-200`"),
+        None => f.write_str("the rest is lost"),
+    }
+}

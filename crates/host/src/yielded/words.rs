@@ -1,0 +1,262 @@
+//! Texts inside a payload, read piece by piece where they lie: a large one is never copied whole to be looked at.
+
+use std::io::{self, Read, Write};
+
+use serde_json::value::RawValue;
+
+/// A text, as it lies in JSON.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<'a> {
+    body: &'a str,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// With JSON's escapes in it.
+    Escaped,
+    /// As it is meant.
+    Plain,
+}
+
+enum Piece<'a> {
+    Span(&'a str),
+    Character(char),
+}
+
+impl<'a> Words<'a> {
+    /// The text that a piece of JSON is; none if it is something else.
+    pub(super) fn of(raw: &'a RawValue) -> Option<Words<'a>> {
+        let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+        let form = if body.contains('\\') { Form::Escaped } else { Form::Plain };
+        Some(Words { body, form })
+    }
+
+    /// JSON itself as a text.
+    pub(super) fn json(body: &'a str) -> Words<'a> {
+        Words { body, form: Form::Plain }
+    }
+
+    /// Its length as it lies there; what it means is no longer than that.
+    pub(super) fn raw_length(&self) -> usize {
+        self.body.len()
+    }
+
+    fn pieces(&self) -> Pieces<'a> {
+        Pieces { rest: self.body, form: self.form }
+    }
+
+    pub(super) fn characters(&self) -> usize {
+        let count = |piece| match piece {
+            Piece::Span(span) => span.chars().count(),
+            Piece::Character(_) => 1,
+        };
+        self.pieces().map(count).sum()
+    }
+
+    /// At most so many characters from its beginning.
+    pub(super) fn first(&self, most: usize) -> String {
+        let mut text = String::new();
+        let mut left = most;
+        for piece in self.pieces() {
+            if left == 0 {
+                break;
+            }
+            match piece {
+                Piece::Span(span) => match span.char_indices().nth(left) {
+                    Some((end, _)) => {
+                        text.push_str(&span[..end]);
+                        left = 0;
+                    }
+                    None => {
+                        text.push_str(span);
+                        left -= span.chars().count();
+                    }
+                },
+                Piece::Character(character) => {
+                    text.push(character);
+                    left -= 1;
+                }
+            }
+        }
+        text
+    }
+
+    pub(super) fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
+        for piece in self.pieces() {
+            match piece {
+                Piece::Span(span) => to.write_all(span.as_bytes())?,
+                Piece::Character(character) => {
+                    to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its bytes without blanks, as a decoder of base64 wants them.
+    pub(super) fn compact(&self) -> Compact<'a> {
+        Compact { pieces: self.pieces(), span: b"", character: [0; 4], waiting: 0..0 }
+    }
+}
+
+struct Pieces<'a> {
+    rest: &'a str,
+    form: Form,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = match self.form {
+            Form::Plain => self.rest.len(),
+            Form::Escaped => self.rest.find('\\').unwrap_or(self.rest.len()),
+        };
+        if end > 0 {
+            let (span, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            return Some(Piece::Span(span));
+        }
+        let (character, length) = escape(&self.rest[1..]);
+        self.rest = &self.rest[1 + length..];
+        Some(Piece::Character(character))
+    }
+}
+
+/// The character that an escape stands for, and how long it is after its backslash.
+/// Half of a pair is no character; it becomes a mark, and the text around it stays.
+fn escape(rest: &str) -> (char, usize) {
+    let Some(first) = rest.chars().next() else { return (char::REPLACEMENT_CHARACTER, 0) };
+    match first {
+        'n' => ('\n', 1),
+        't' => ('\t', 1),
+        'r' => ('\r', 1),
+        'b' => ('\u{8}', 1),
+        'f' => ('\u{c}', 1),
+        'u' => escape_by_number(rest),
+        other => (other, other.len_utf8()),
+    }
+}
+
+fn escape_by_number(rest: &str) -> (char, usize) {
+    let unit = |from: usize| {
+        rest.get(from..from + 4).and_then(|digits| u16::from_str_radix(digits, 16).ok())
+    };
+    let Some(high) = unit(1) else { return (char::REPLACEMENT_CHARACTER, 1) };
+    if let Some(character) = char::from_u32(u32::from(high)) {
+        return (character, 5);
+    }
+    let low = unit(7).filter(|_| rest.get(5..7) == Some("\\u"));
+    let pair = low.and_then(|low| char::decode_utf16([high, low]).next()?.ok());
+    pair.map_or((char::REPLACEMENT_CHARACTER, 5), |character| (character, 11))
+}
+
+/// See [`Words::compact`].
+pub(super) struct Compact<'a> {
+    pieces: Pieces<'a>,
+    span: &'a [u8],
+    character: [u8; 4],
+    waiting: std::ops::Range<usize>,
+}
+
+impl Read for Compact<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            if let Some(at) = self.waiting.next() {
+                buffer[filled] = self.character[at];
+                filled += 1;
+            } else if !self.span.is_empty() {
+                let (now, later) = self.span.split_at(self.span.len().min(buffer.len() - filled));
+                self.span = later;
+                for run in now.split(u8::is_ascii_whitespace) {
+                    buffer[filled..filled + run.len()].copy_from_slice(run);
+                    filled += run.len();
+                }
+            } else {
+                match self.pieces.next() {
+                    None => break,
+                    Some(Piece::Span(span)) => self.span = span.as_bytes(),
+                    Some(Piece::Character(character)) if character.is_ascii_whitespace() => {}
+                    Some(Piece::Character(character)) => {
+                        self.waiting = 0..character.encode_utf8(&mut self.character).len();
+                    }
+                }
+            }
+        }
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).expect("JSON")
+    }
+
+    fn check(json: &str, expected: &str) {
+        let raw = raw(json);
+        let words = Words::of(&raw).expect("a text");
+        let mut written = Vec::new();
+        words.write_to(&mut written).expect("memory takes everything");
+        assert_eq!(String::from_utf8(written).expect("text"), expected);
+        assert_eq!(words.characters(), expected.chars().count());
+        for most in 0..expected.chars().count() + 2 {
+            assert_eq!(words.first(most), expected.chars().take(most).collect::<String>());
+        }
+    }
+
+    #[test]
+    fn escapes_mean_what_json_says() {
+        check(r#""plain ü 😀""#, "plain ü 😀");
+        check(r#""a\n\t\r\b\f\"\\\/z""#, "a\n\t\r\u{8}\u{c}\"\\/z");
+        check(r#""\u00fc\ud83d\ude00 \u0000""#, "ü😀 \0");
+        check("\"\"", "");
+    }
+
+    #[test]
+    fn half_a_pair_is_a_mark_and_what_follows_stays() {
+        check(r#""\ud83dx""#, "\u{fffd}x");
+        check(r#""\ude00\ud83d\ud83d\ude00""#, "\u{fffd}\u{fffd}😀");
+        check(r#""\ud83d\n""#, "\u{fffd}\n");
+    }
+
+    #[test]
+    fn what_is_no_text_has_no_words() {
+        for json in ["5", "null", "{}", "[\"a\"]"] {
+            assert!(Words::of(&raw(json)).is_none(), "{json}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_escapes_are_no_part_of_base64() {
+        let raw = raw(r#"" YW\nJ\/ \r\nZ\u0047==""#);
+        let mut text = String::new();
+        Words::of(&raw).expect("a text").compact().read_to_string(&mut text).expect("memory");
+        assert_eq!(text, "YWJ/ZG==");
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_reads_back_as_itself(text in ".{0,40}", most in 0usize..50) {
+            let raw = raw(&serde_json::Value::from(text.as_str()).to_string());
+            let words = Words::of(&raw).expect("a text");
+            prop_assert_eq!(words.characters(), text.chars().count());
+            prop_assert_eq!(words.first(most), text.chars().take(most).collect::<String>());
+        }
+
+        #[test]
+        fn no_escape_makes_it_panic(body in "[\\\\ud8c0-9a-fü\"]{0,30}") {
+            let words = Words { body: &body, form: Form::Escaped };
+            let _whatever_it_is = words.first(usize::MAX);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `swb call`.
+
+use serde_json::{Value as Json, json};
+use testkit::{Scene, Script, Scripted, Served};
+
+use crate::support::{USER, json as json_of, scene};
+
+/// A server `s` whose tools may all be called.
+fn allowed(script: &Script) -> Scene {
+    let scene = scene();
+    let entry = Scripted::entry(script);
+    scene.write(
+        USER,
+        &format!(r#"{{"permissions": {{"allow": ["mcp__s"]}}, "mcpServers": {{"s": {entry}}}}}"#),
+    );
+    scene
+}
+
+fn audited(scene: &Scene) -> Vec<(String, String)> {
+    let audit = json_of(scene, &["audit", "--json"]);
+    let calls = audit["calls"].as_array().expect("a list");
+    let word = |it: &Json, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    calls.iter().map(|it| (word(it, "exposed"), word(it, "outcome"))).collect()
+}
+
+#[test]
+fn a_tool_is_called_in_either_era_and_the_call_is_recorded() {
+    for script in [Script::legacy(), Script::modern()] {
+        let scene = allowed(&script);
+        assert_eq!(scene.swb(&["call", "mcp__s__echo", "text=hello"]).ok(), "hello\n");
+        let sum = json_of(&scene, &["call", "mcp__s__add", "a:=1", "b:=2", "--json"]);
+        assert!(sum["content"][0]["text"].as_str().is_some_and(|text| text.contains('3')), "{sum}");
+        let calls = audited(&scene);
+        assert_eq!(
+            calls,
+            [("mcp__s__echo".into(), "ok".into()), ("mcp__s__add".into(), "ok".into())]
+        );
+        assert!(!scene.read("~/.local/state/switchboard/audit.jsonl").contains("hello"));
+    }
+}
+
+#[test]
+fn every_way_to_fail_has_its_own_code_and_is_recorded() {
+    let scene = allowed(&Script::legacy());
+    assert_eq!(scene.swb(&["call", "mcp__s__fail", "text=no"]).code, 11);
+    assert_eq!(scene.swb(&["call", "mcp__s__explode", "code:=-32000"]).code, 10);
+    assert_eq!(scene.swb(&["call", "mcp__s__crash"]).code, 10);
+    insta::assert_snapshot!("near", scene.swb(&["call", "mcp__s__ech", "text=x"]).fails(5));
+    insta::assert_snapshot!("unfit", scene.swb(&["call", "mcp__s__add", "a=one"]).fails(2));
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"permissions": {"deny": ["mcp__s__echo(text=secret)"]}}"#,
+    );
+    insta::assert_snapshot!("denied", scene.swb(&["call", "mcp__s__echo", "text=secret"]).fails(4));
+    let outcomes: Vec<String> = audited(&scene).into_iter().map(|it| it.1).collect();
+    assert_eq!(outcomes, ["tool-error", "failed", "failed", "invalid", "invalid", "denied"]);
+}
+
+#[test]
+fn what_nobody_allowed_is_not_run_where_nobody_can_be_asked() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+    insta::assert_snapshot!(scene.swb(&["call", "mcp__s__echo", "text=x"]).fails(4));
+    let ran = scene.swb(&["call", "mcp__s__echo", "text=x", "--mode", "bypass"]);
+    assert_eq!(ran.ok(), "x\n");
+    let mut entry: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    entry["trust"] = json!(true);
+    scene.servers(USER, &format!("\"s\": {entry}"));
+    assert_eq!(scene.swb(&["call", "mcp__s__echo", "text=trusted"]).ok(), "trusted\n");
+}
+
+#[test]
+fn a_long_result_is_cut_and_the_rest_can_be_read() {
+    let scene = allowed(&Script::legacy());
+    let ran = scene.swb(&["call", "mcp__s__big", "bytes:=300000"]);
+    assert!(ran.ok().len() < 110_000, "{}", ran.stdout.len());
+    let command = ran.stderr.split('`').nth(1).expect("a command to type");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    assert!(words[0] == "result" && !scene.swb(&words).ok().is_empty(), "{words:?}");
+    scene.swb(&["result", "../../etc/passwd"]).fails(2);
+    scene.swb(&["result", "0123456789abcdef01234567"]).fails(5);
+}
+
+#[test]
+fn arguments_that_a_server_wants_in_headers_are_there() {
+    let scene = scene();
+    let served = Served::http(Script::modern());
+    scene.write(
+        USER,
+        &format!(r#"{{"permissions": {{"allow": ["mcp__far"]}}, "mcpServers": {{"far": {{"type": "http", "url": "{}"}}}}}}"#, served.url()),
+    );
+    scene.swb(&["call", "mcp__far__route", "region=eu"]).ok();
+    let calls = served.requests();
+    let call =
+        calls.iter().find(|it| it.header("mcp-name") == Some("route")).expect("it was called");
+    assert_eq!(call.header("mcp-param-region"), Some("eu"));
+}
+
+#[test]
+fn nothing_of_a_result_moves_the_cursor() {
+    let scene = allowed(&Script::legacy());
+    let ran = scene.swb(&["call", "mcp__s__echo", "text=\u{1b}[2J\u{202e}x"]);
+    assert!(!ran.ok().contains(['\u{1b}', '\u{202e}']), "{}", ran.shown());
+    let json = scene.swb(&["call", "mcp__s__echo", "text=\u{1b}[2J", "--json"]);
+    assert!(!json.ok().contains('\u{1b}'));
+}

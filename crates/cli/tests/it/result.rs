@@ -1,0 +1,13 @@
+//! `swb result`.
+
+use crate::support::scene;
+
+#[test]
+fn what_is_no_name_of_a_result_is_refused_before_anything_is_read() {
+    let scene = scene();
+    for id in ["", "x", "../0123456789abcdef0123", "0123456789ABCDEF01234567"] {
+        assert_eq!(scene.swb(&["result", id]).code, 2, "{id}");
+    }
+    assert_eq!(scene.swb(&["result", "0123456789abcdef01234567", "--lines", "5-1"]).code, 2);
+    assert_eq!(scene.swb(&["result", "0123456789abcdef01234567"]).code, 5);
+}

@@ -111,7 +111,8 @@ impl Pool {
             let (server, tool) = (server.to_owned(), item.name.clone());
             pool.quarantined.push(Quarantined { server, tool, reason });
         }
-        pool.tools.sort_unstable_by(|a, b| a.exposed.cmp(&b.exposed));
+        // They are nearly in order, which this kind of sorting makes use of.
+        pool.tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         pool
     }
 
@@ -213,8 +214,11 @@ fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
         let shared = if is_shared { Shared::Yes } else { Shared::No };
         let prefix: Arc<str> = prefix.into();
         let one = |item| Listed { source, item, prefix: prefix.clone(), shared };
+        let first = all.len();
         all.extend(source.tools.iter().map(one));
+        all[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
     }
+    // Sources come by name, so that this only finds what one server sent in two parts.
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     all.dedup_by(|a, b| key(a) == key(b));
     all

@@ -189,10 +189,11 @@ fn gather(tool: &Tool, place: u32, into: &mut HashMap<Box<str>, Vec<(u32, f32)>>
         if length > MOST_WORDS_OF_A_TOOL {
             return;
         }
-        if !into.contains_key(word) {
-            into.insert(word.into(), Vec::new());
-        }
-        let entries = into.get_mut(word).expect("it was put there when it was not");
+        // A word that is known already needs no copy.
+        let Some(entries) = into.get_mut(word) else {
+            into.insert(word.into(), vec![(place, weight)]);
+            return;
+        };
         match entries.last_mut() {
             Some((last, sum)) if *last == place => *sum += weight,
             Some(_) | None => entries.push((place, weight)),
@@ -241,7 +242,10 @@ fn split(text: &str, act: &mut dyn FnMut(&str)) {
             word.clear();
         }
         if c.is_alphanumeric() && word.len() < LONGEST_WORD {
-            word.extend(c.to_lowercase());
+            match c.is_ascii() {
+                true => word.push(c.to_ascii_lowercase()),
+                false => word.extend(c.to_lowercase()),
+            }
         }
         previous = c;
     }

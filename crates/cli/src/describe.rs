@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::cascade::{LeftOut, Pending, Server, State};
-use switchboard::config::entry::{OAuth, Remote, ServerEntry, Stdio, Transport};
+use switchboard::config::entry::{OAuth, Remote, ServerEntry, Stdio, Tls, Transport};
 use switchboard::config::policy::{Matcher, Needed, Refusal, Rule};
 use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::shown;
@@ -254,6 +254,16 @@ fn remote_json(kind: &str, remote: &Remote<Template>) -> Json {
         "headers": pairs_json(&remote.headers),
         "headersHelper": remote.headers_helper.as_ref().map(|it| shown::command(it.written())),
         "oauth": remote.oauth.as_ref().map(oauth_json),
+        "tls": remote.tls.as_ref().map(tls_json),
+    })
+}
+
+fn tls_json(tls: &Tls<Template>) -> Json {
+    let path = |it: &Option<Template>| it.as_ref().map(|it| it.shown(str::to_owned));
+    json!({
+        "caFile": path(&tls.ca_file),
+        "clientCertificate": path(&tls.client_certificate),
+        "clientKey": path(&tls.client_key),
     })
 }
 

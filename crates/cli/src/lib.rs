@@ -7,6 +7,7 @@ pub mod connected;
 pub mod control;
 pub mod describe;
 pub mod exit;
+pub mod given;
 pub mod live;
 pub mod machine;
 pub mod outcome;

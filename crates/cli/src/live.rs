@@ -137,16 +137,6 @@ fn network(session: &Session) -> Result<network::Settings, Failure> {
             Failure::new(Exit::Configuration, &message).because(error)
         }),
     };
-    let mut extra_ca = Vec::new();
-    for name in ["NODE_EXTRA_CA_CERTS", "SWITCHBOARD_CA_FILE"] {
-        extra_ca.extend(file(name)?);
-    }
-    let certificate = file("SWITCHBOARD_CLIENT_CERTIFICATE")?;
-    let key = file("SWITCHBOARD_CLIENT_KEY")?;
-    let identity = certificate.map(|certificate| {
-        let key = key.unwrap_or_default();
-        [certificate, b"\n".to_vec(), key].concat()
-    });
     Ok(network::Settings {
         user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
         proxies: network::Proxies {
@@ -155,8 +145,8 @@ fn network(session: &Session) -> Result<network::Settings, Failure> {
             all: either("ALL_PROXY"),
             no: either("NO_PROXY"),
         },
-        extra_ca,
-        identity,
+        extra_ca: file("NODE_EXTRA_CA_CERTS")?.into_iter().collect(),
+        identity: None,
         connect_timeout: engine::CONNECT_WITHIN,
     })
 }

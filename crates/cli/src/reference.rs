@@ -36,6 +36,8 @@ fn keys() -> String {
     text.push_str(&key_table(decode::KEYS));
     text.push_str("\n### `oauth`\n\n");
     text.push_str(&key_table(decode::OAUTH_KEYS));
+    text.push_str("\n### `tls`\n\n");
+    text.push_str(&key_table(decode::TLS_KEYS));
     text.push_str("\n### `tools`\n\n");
     text.push_str(&key_table(decode::TOOLS_KEYS));
     text.push_str(

@@ -8,7 +8,8 @@ use url::Url;
 
 use crate::document::{Member, Node, Span, Value};
 use crate::entry::{
-    Common, Ide, OAuth, Remote, ServerEntry, Stdio, ToolFilter, Transport, TransportKind, Written,
+    Common, Ide, OAuth, Remote, ServerEntry, Stdio, Tls, ToolFilter, Transport, TransportKind,
+    Written,
 };
 use crate::problem::{ProblemKind, Reporter, Severity, Subject};
 use crate::template::Template;
@@ -58,8 +59,9 @@ pub const KEYS: &[EntryKey] = keys! {
     "headers", "object of strings", REMOTE, "headers sent with every request";
     "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
     "oauth", "object", SIGN_IN, "how to sign in";
+    "tls", "object", REMOTE, "certificates for this server";
     "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "how long a call may take";
+    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
     "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
     "disabled", "boolean", &[], "switch the server off";
     "description", "string", &[], "a note for people";
@@ -76,6 +78,13 @@ pub const OAUTH_KEYS: &[EntryKey] = keys! {
     "authServerMetadataUrl", "string", SIGN_IN, "where the authorization server's metadata is; https only";
     "scopes", "array of strings, or one string", SIGN_IN, "scopes to ask for";
     "xaa", "boolean", SIGN_IN, "sign in through the enterprise's identity provider";
+};
+
+/// Every key of `tls`.
+pub const TLS_KEYS: &[EntryKey] = keys! {
+    "caFile", "string", REMOTE, "a PEM file with authorities to trust besides the system's";
+    "clientCertificate", "string", REMOTE, "a PEM file with our certificate, for servers that want one";
+    "clientKey", "string", REMOTE, "a PEM file with its key; absent where the certificate's file holds it";
 };
 
 /// Every key of `tools`.
@@ -182,7 +191,8 @@ fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Remote
     let headers = fields.pairs("headers", "a header", is_header_name);
     let headers_helper = fields.string("headersHelper").map(|text| Template::verbatim(&text));
     let oauth = oauth(fields);
-    Some(Remote { url: url?, headers, headers_helper, oauth })
+    let tls = tls(fields);
+    Some(Remote { url: url?, headers, headers_helper, oauth, tls })
 }
 
 fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Ide<Template>> {
@@ -206,6 +216,20 @@ fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template>
 /// Is the text a URL with a host and a scheme that fits?
 pub fn is_url_for(kind: TransportKind, text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
+}
+
+fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<Tls<Template>> {
+    let member = fields.find("tls")?;
+    let server = fields.server;
+    let mut inner = Fields::open(server, "tls", &member.node, fields.reporter)?;
+    let mut text = |key: &str| inner.string(key).map(|text| Template::parse(&text));
+    let tls = Tls {
+        ca_file: text("caFile"),
+        client_certificate: text("clientCertificate"),
+        client_key: text("clientKey"),
+    };
+    let _kept_in_the_file = inner.unknown(TLS_KEYS);
+    Some(tls)
 }
 
 fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {

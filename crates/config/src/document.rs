@@ -149,12 +149,16 @@ impl<'t> Lines<'t> {
     pub fn position(&self, byte: usize) -> Position {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
+        let start = self.starts[line - 1];
         let last = self.last.get();
-        let known = match last.line == line && last.byte <= byte {
-            true => last,
-            false => Place { line, byte: self.starts[line - 1], column: 1 },
+        // From the last place that was asked for, on or back, unless the line's beginning is nearer.
+        let column = match last.line == line {
+            true if last.byte <= byte => last.column + self.text[last.byte..byte].chars().count(),
+            true if last.byte - byte < byte - start => {
+                last.column - self.text[byte..last.byte].chars().count()
+            }
+            true | false => 1 + self.text[start..byte].chars().count(),
         };
-        let column = known.column + self.text[known.byte..byte].chars().count();
         self.last.set(Place { line, byte, column });
         Position { line, column }
     }

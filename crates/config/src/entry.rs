@@ -58,6 +58,19 @@ pub struct Remote<T> {
     pub headers_helper: Option<Template>,
     /// How to sign in.
     pub oauth: Option<OAuth<T>>,
+    /// Which certificates are used with it.
+    pub tls: Option<Tls<T>>,
+}
+
+/// Certificates for one server, each a file in the PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls<T> {
+    /// Authorities to trust besides the system's.
+    pub ca_file: Option<T>,
+    /// Our own certificate, for servers that want one.
+    pub client_certificate: Option<T>,
+    /// Its key; absent where the certificate's file holds it.
+    pub client_key: Option<T>,
 }
 
 /// A server inside an IDE.
@@ -245,6 +258,11 @@ impl<T> Remote<T> {
                 scopes: oauth.scopes.clone(),
                 xaa: oauth.xaa,
             }),
+            tls: self.tls.as_ref().map(|tls| Tls {
+                ca_file: tls.ca_file.as_ref().map(&mut *change),
+                client_certificate: tls.client_certificate.as_ref().map(&mut *change),
+                client_key: tls.client_key.as_ref().map(&mut *change),
+            }),
         }
     }
 }
@@ -353,6 +371,11 @@ impl ServerEntry {
                     texts.extend(&oauth.client_id);
                     texts.extend(&oauth.client_secret);
                     texts.extend(&oauth.auth_server_metadata_url);
+                }
+                if let Some(tls) = &it.tls {
+                    texts.extend(&tls.ca_file);
+                    texts.extend(&tls.client_certificate);
+                    texts.extend(&tls.client_key);
                 }
             }
             Transport::SseIde(it) | Transport::WsIde(it) => {
@@ -486,6 +509,11 @@ impl Canon {
                 self.maybe(oauth.and_then(|oauth| oauth.client_id.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()));
+                if let Some(tls) = &it.tls {
+                    self.maybe(tls.ca_file.as_ref());
+                    self.maybe(tls.client_certificate.as_ref());
+                    self.maybe(tls.client_key.as_ref());
+                }
             }
             Transport::SseIde(it) | Transport::WsIde(it) => {
                 self.expanded(&it.url);

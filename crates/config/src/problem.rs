@@ -358,7 +358,7 @@ const MOST_EXCERPTS: usize = 100;
 
 /// Keys that may be shown in an excerpt: the words of the format itself.
 fn is_known_key(key: &str) -> bool {
-    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TOOLS_KEYS].concat();
+    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TLS_KEYS, decode::TOOLS_KEYS].concat();
     let words = ["serverName", "serverCommand", "serverUrl"];
     entry.iter().any(|known| known.name == key)
         || settings::KEYS.iter().any(|known| known.name == key)
@@ -372,12 +372,13 @@ pub struct Reporter<'a> {
     lines: &'a Lines<'a>,
     /// What was found so far.
     pub problems: Vec<Problem>,
+    excerpts: usize,
 }
 
 impl<'a> Reporter<'a> {
     /// Starts with nothing found.
     pub fn new(source: &Arc<Source>, lines: &'a Lines<'a>) -> Reporter<'a> {
-        Reporter { source: source.clone(), lines, problems: Vec::new() }
+        Reporter { source: source.clone(), lines, problems: Vec::new(), excerpts: 0 }
     }
 
     /// Where a span of this source stands.
@@ -388,7 +389,9 @@ impl<'a> Reporter<'a> {
     /// Notes a problem at `span`.
     pub fn report(&mut self, span: Span, subject: Subject<'_>, kind: ProblemKind) {
         let origin = self.origin(span);
-        let has_room = self.problems.len() < MOST_EXCERPTS;
+        // Counted by itself: problems are taken away with the servers they belong to.
+        let has_room = self.excerpts < MOST_EXCERPTS;
+        self.excerpts += usize::from(has_room);
         let excerpt = origin.position.filter(|_| has_room).map(|position| {
             let end = self.lines.position(span.end);
             let line = self.lines.line(position.line);

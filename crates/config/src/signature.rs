@@ -98,6 +98,7 @@ mod tests {
             headers: Vec::new(),
             headers_helper: None,
             oauth: None,
+            tls: None,
         }))
     }
 

@@ -34,6 +34,53 @@ impl fmt::Debug for Around {
     }
 }
 
+/// Certificates for one server, read from its files. They do not print: a key is among them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Certificates {
+    /// Authorities to trust besides the system's.
+    pub authorities: Option<Vec<u8>>,
+    /// Our own certificate and its key.
+    pub identity: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates(…)")
+    }
+}
+
+/// The certificates that an entry names, where it does. Reads files, and blocks meanwhile.
+pub fn certificates(spec: &ServerSpec, around: &Around) -> Result<Option<Certificates>, Cause> {
+    let tls = match &spec.transport {
+        Transport::Http(remote)
+        | Transport::Sse(remote)
+        | Transport::Ws(remote)
+        | Transport::ConnectorProxy(remote) => remote.tls.as_ref(),
+        Transport::Stdio(_)
+        | Transport::SseIde(_)
+        | Transport::WsIde(_)
+        | Transport::Sdk { .. } => None,
+    };
+    let Some(tls) = tls else { return Ok(None) };
+    let file = |key: &str, path: &Option<Text>| match path {
+        None => Ok(None),
+        Some(path) => {
+            let path = absolute(&text(path, around)?, around);
+            std::fs::read(&path).map(Some).map_err(|error| {
+                unusable(format!("`tls.{key}`: {} cannot be read: {error}", path.display()))
+            })
+        }
+    };
+    let certificate = file("clientCertificate", &tls.client_certificate)?;
+    let key = file("clientKey", &tls.client_key)?;
+    let identity = certificate.map(|mut pem| {
+        pem.push(b'\n');
+        pem.extend(key.unwrap_or_default());
+        pem
+    });
+    Ok(Some(Certificates { authorities: file("caFile", &tls.ca_file)?, identity }))
+}
+
 /// The header that an IDE wants its token in.
 const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
 
@@ -68,9 +115,9 @@ fn unusable(detail: String) -> Cause {
 
 fn program(stdio: &Stdio<Text>, around: &Around) -> Result<Program, Cause> {
     let os = |it: &Text| text(it, around).map(OsString::from);
-    let entrys: Result<Vec<_>, Cause> =
+    let given: Result<Vec<_>, Cause> =
         stdio.env.iter().map(|(name, value)| Ok((name.clone(), text(value, around)?))).collect();
-    let env = inheritance::environment(&around.variables, entrys?);
+    let env = inheritance::environment(&around.variables, given?);
     let cwd = match &stdio.cwd {
         None => around.working_folder.clone(),
         Some(cwd) => absolute(&text(cwd, around)?, around),
@@ -207,6 +254,27 @@ mod tests {
             kind(r#"{"type": "http", "url": "https://h/", "headersHelper": "echo no"}"#),
             CauseKind::Unusable
         );
+    }
+
+    #[test]
+    fn certificates_are_read_for_the_server_that_names_them() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let entry = r#"{"type": "http", "url": "https://h/",
+            "tls": {"caFile": "~/ca.pem", "clientCertificate": "~/me.pem", "clientKey": "~/key.pem"}}"#;
+        let read = || certificates(&spec(entry), &around(folder.path()));
+        let cause = read().expect_err("nothing is there");
+        let path = folder.path().join("me.pem");
+        let detail = format!("`tls.clientCertificate`: {} cannot be read", path.display());
+        assert_eq!(cause.kind, CauseKind::Unusable);
+        assert!(cause.evidence[0].text().starts_with(&detail), "{cause:?}");
+        for name in ["ca", "me", "key"] {
+            std::fs::write(folder.path().join(format!("{name}.pem")), name).expect("written");
+        }
+        let expected =
+            Certificates { authorities: Some(b"ca".to_vec()), identity: Some(b"me\nkey".to_vec()) };
+        assert_eq!(read().expect("all is there"), Some(expected));
+        let plain = certificates(&spec(r#"{"command": "x"}"#), &around(folder.path()));
+        assert_eq!(plain.expect("nothing is named"), None);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::connection::{Handle, Live, Status, View};
 use crate::engine::Host;
 use crate::trouble;
 
+/// The most that one question is asked, however often it is not heard.
+const ATTEMPTS: usize = 3;
+
 /// A question.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -101,25 +104,24 @@ impl Host {
     pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
         let handle = self.handle(server).ok_or_else(no_server)?;
-        let live = handle.live(None).await.map_err(AskError::NotConnected)?;
-        let error = match self.once(&live, &question).await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        handle.trouble(&live, &error).await;
-        if !is_worth_repeating(&error, question.repeat) {
-            return Err(explain(server, error, question.repeat));
-        }
-        let live = match mended(&handle, &live, &error).await {
-            Ok(live) => live,
-            Err(view) => return Err(AskError::NotConnected(view)),
-        };
-        match self.once(&live, &question).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => {
-                handle.trouble(&live, &error).await;
-                Err(explain(server, error, question.repeat))
+        let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
+        let mut attempt = 1;
+        let mut was_repeated = false;
+        loop {
+            let error = match self.once(&live, &question).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            handle.trouble(&live, &error).await;
+            // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
+            let is_safe = was_never_heard(&error)
+                || (question.repeat == Repeat::Harmless
+                    && !std::mem::replace(&mut was_repeated, true));
+            if !is_the_connections_fault(&error) || !is_safe || attempt == ATTEMPTS {
+                return Err(explain(server, error, question.repeat));
             }
+            attempt += 1;
+            live = mended(&handle, &live, &error).await.map_err(AskError::NotConnected)?;
         }
     }
 
@@ -165,22 +167,25 @@ async fn mended(handle: &Handle, live: &Live, error: &CallError) -> Result<Live,
     handle.live(seen).await
 }
 
-/// Asked again is only what cannot have been done, or may be done twice.
-fn is_worth_repeating(error: &CallError, repeat: Repeat) -> bool {
-    let was_never_heard = match error {
+/// Is it certain that the server did nothing of what it was asked?
+fn was_never_heard(error: &CallError) -> bool {
+    match error {
         CallError::Ended { sent, .. } => *sent == Sent::No,
         CallError::Lost(fault) => fault.is_before_delivery(),
         // A server that forgot the session has not looked at the question.
         CallError::Remote(_) => trouble::is_gone(error),
         CallError::Timeout(_) => false,
-    };
-    let is_the_connections_fault = match error {
+    }
+}
+
+/// Would another connection help?
+fn is_the_connections_fault(error: &CallError) -> bool {
+    match error {
         CallError::Ended { .. } => true,
         CallError::Lost(_) => trouble::is_gone(error) || trouble::is_terminal(error),
         CallError::Remote(_) => trouble::is_gone(error),
         CallError::Timeout(_) => false,
-    };
-    is_the_connections_fault && (was_never_heard || repeat == Repeat::Harmless)
+    }
 }
 
 fn explain(server: &str, error: CallError, repeat: Repeat) -> AskError {
@@ -189,12 +194,7 @@ fn explain(server: &str, error: CallError, repeat: Repeat) -> AskError {
         CallError::Remote(error) => AskError::Refused(error),
         CallError::Timeout(after) => AskError::Timeout { server, after },
         error @ (CallError::Lost(_) | CallError::Ended { .. }) => {
-            let is_known_unheard = match &error {
-                CallError::Ended { sent, .. } => *sent == Sent::No,
-                CallError::Lost(fault) => fault.is_before_delivery(),
-                CallError::Remote(_) | CallError::Timeout(_) => false,
-            };
-            match repeat == Repeat::Harmless || is_known_unheard {
+            match repeat == Repeat::Harmless || was_never_heard(&error) {
                 true => AskError::Broken { server, error },
                 false => AskError::Interrupted { server, error },
             }

@@ -9,8 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use switchboard_wire::client::Client;
+use switchboard_wire::era::Era;
 use switchboard_wire::introduction::Capabilities;
 use switchboard_wire::message::Payload;
+use switchboard_wire::mirror::{Mirror, MirrorFault};
 use switchboard_wire::peer::CallError;
 use tokio::time::{Instant, timeout_at};
 
@@ -127,6 +129,13 @@ pub enum Oddity {
     Endless,
     /// Items without a name, or twice the same; they are left out.
     LeftOut(usize),
+    /// A tool whose wish for headers cannot be met; it is left out.
+    Unmirrored {
+        /// The tool.
+        tool: String,
+        /// What is wrong with the wish.
+        fault: MirrorFault,
+    },
 }
 
 impl fmt::Display for Note {
@@ -136,6 +145,7 @@ impl fmt::Display for Note {
             Oddity::Refused(why) => write!(f, "{list} could not be listed: {why}"),
             Oddity::Circle => write!(f, "the pages of {list} go round in a circle"),
             Oddity::Endless => write!(f, "the list of {list} does not end"),
+            Oddity::Unmirrored { tool, fault } => write!(f, "`{tool}` is left out: {fault}"),
             Oddity::LeftOut(count) => {
                 write!(f, "{count} of {list} left out: no name, or one that is taken")
             }
@@ -199,6 +209,8 @@ pub async fn fetch(client: Client, lists: Vec<List>, patience: Duration) -> Vec<
 /// Every page of a list.
 async fn pages(client: &Client, list: List, patience: Duration) -> Listed {
     let mut gathered = Gathered::new(list);
+    gathered.checks_mirrors =
+        list == List::Tools && client.carries_headers() && client.introduction().era == Era::Modern;
     let deadline = Instant::now() + LONGEST;
     let mut cursor: Option<String> = None;
     for _ in 0..MOST_PAGES {
@@ -230,6 +242,8 @@ struct Gathered {
     names: HashMap<String, ()>,
     cursors: HashMap<String, ()>,
     left_out: usize,
+    /// Are there headers, so that a tool can wish for some?
+    checks_mirrors: bool,
 }
 
 enum Next {
@@ -250,7 +264,14 @@ struct Rest {
 impl Gathered {
     fn new(list: List) -> Gathered {
         let (names, cursors) = (HashMap::new(), HashMap::new());
-        Gathered { list, listed: Listed::default(), names, cursors, left_out: 0 }
+        Gathered {
+            list,
+            listed: Listed::default(),
+            names,
+            cursors,
+            left_out: 0,
+            checks_mirrors: false,
+        }
     }
 
     fn take(&mut self, page: &Payload) -> Next {
@@ -293,11 +314,31 @@ impl Gathered {
             .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME);
         match name {
             Some(name) if self.names.insert(name.clone(), ()).is_none() => {
+                if let Some(fault) = self.mirror_fault(raw) {
+                    let oddity = Oddity::Unmirrored { tool: name, fault };
+                    self.listed.notes.push(Note { list: self.list, oddity });
+                    return;
+                }
                 let raw = Payload::from_json(page.as_bytes().slice_ref(raw.get().as_bytes()));
                 self.listed.items.push(Item { name, raw });
             }
             Some(_) | None => self.left_out += 1,
         }
+    }
+
+    /// What is wrong with a tool's wish for headers. Only a tool that speaks of them is read.
+    fn mirror_fault(&self, raw: &RawValue) -> Option<MirrorFault> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Tool {
+            #[serde(default)]
+            input_schema: serde_json::Value,
+        }
+        if !self.checks_mirrors || !raw.get().contains("x-mcp-header") {
+            return None;
+        }
+        let tool: Tool = serde_json::from_str(raw.get()).ok()?;
+        Mirror::of(&tool.input_schema).err()
     }
 
     fn noting(mut self, oddity: Oddity) -> Listed {
@@ -346,6 +387,27 @@ mod tests {
         assert_eq!(listed.items, [Item { name: "a".to_owned(), raw: kept }]);
         assert_eq!(listed.notes, [Note { list: List::Tools, oddity: Oddity::LeftOut(4) }]);
         assert_eq!(listed.fresh_for, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_tool_whose_wish_for_headers_cannot_be_met_is_left_out_where_there_are_headers() {
+        let tools = json!({"tools": [
+            {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
+            {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
+        ]});
+        let mut gathered = Gathered::new(List::Tools);
+        gathered.checks_mirrors = true;
+        gathered.take(&page(&tools));
+        let listed = gathered.finish();
+        let names: Vec<&str> = listed.items.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["good"]);
+        assert_eq!(
+            listed.notes[0].to_string(),
+            "`bad` is left out: `x-mcp-header` of `a`, which is no text, whole number or truth value"
+        );
+        let mut plain = Gathered::new(List::Tools);
+        plain.take(&page(&tools));
+        assert_eq!(plain.finish().items.len(), 2);
     }
 
     #[test]

@@ -232,7 +232,7 @@ impl Cause {
                 Unreachable::Name => "check the host in the URL, and your network".to_owned(),
                 Unreachable::Refused => "start the server, or mend the port in the URL".to_owned(),
                 Unreachable::Tls => {
-                    "check the certificate; NODE_EXTRA_CA_CERTS names a file with your own authority".to_owned()
+                    "check the certificates; `tls` in its entry names an authority and a certificate of your own".to_owned()
                 }
                 Unreachable::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
                 Unreachable::Reset | Unreachable::Timeout | Unreachable::Other => {
@@ -352,9 +352,10 @@ impl From<&DialError> for Cause {
         let cause = match &error.kind {
             DialErrorKind::Start(error) => {
                 let command = error.command.display().to_string();
-                let kind = match error.source.kind() {
-                    std::io::ErrorKind::NotFound => CauseKind::NoProgram { command },
-                    why => CauseKind::NotRunnable { command, why },
+                let why = error.source.kind();
+                let kind = match why == std::io::ErrorKind::NotFound {
+                    true => CauseKind::NoProgram { command },
+                    false => CauseKind::NotRunnable { command, why },
                 };
                 Cause::of(kind).with(Evidence::Detail(error.source.to_string()))
             }

@@ -16,13 +16,13 @@ use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::address::Around;
+use crate::address::{Around, Certificates};
 use crate::answers::Answers;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
 use crate::logbook::Logbook;
-use crate::memo::Memo;
+use crate::memo::{Memo, Scribe};
 use crate::places::Places;
 
 /// How many programs are started at once, unless told otherwise.
@@ -73,6 +73,7 @@ pub struct Settings {
     pub(crate) logbook: Logbook,
     pub(crate) eras: Memo,
     pub(crate) walls: Memo,
+    pub(crate) scribe: Scribe,
     pub(crate) flock: Flock,
     /// A place for work that blocks a thread.
     pub(crate) desks: Semaphore,
@@ -105,6 +106,7 @@ impl Settings {
             logbook: Logbook::open(&options.places.logs())?,
             eras: Memo::new(&options.places.eras(), ERA_LASTS),
             walls: Memo::new(&options.places.walls(), WALL_LASTS),
+            scribe: Scribe::start()?,
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),
             around: options.around,
@@ -113,18 +115,17 @@ impl Settings {
         })
     }
 
-    /// The way out, made when the first remote server is reached: certificates take time and room.
-    pub(crate) fn network(&self) -> Result<Network, Cause> {
+    /// The way out, made when the first remote server is reached: certificates take time and room. A server with
+    /// certificates of its own has a way of its own.
+    pub(crate) fn network(&self, own: Option<Certificates>) -> Result<Network, Cause> {
         let (settings, made) = &self.network;
-        let network = made.get_or_init(|| {
-            Network::new(settings).map_err(|error| {
-                let source = std::error::Error::source(&error);
-                source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
-            })
-        });
-        network
-            .clone()
-            .map_err(|detail| Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail)))
+        let Some(own) = own else {
+            return made.get_or_init(|| new_network(settings)).clone().map_err(unusable);
+        };
+        let mut settings = settings.clone();
+        settings.extra_ca.extend(own.authorities);
+        settings.identity = own.identity.or(settings.identity);
+        new_network(&settings).map_err(unusable)
     }
 
     /// The guard, started with the first program. Without one, programs are still stopped whenever we can.
@@ -132,6 +133,17 @@ impl Settings {
         let (program, started) = &self.guard;
         started.get_or_init(|| program.as_ref().and_then(|it| Guard::start(it).ok())).clone()
     }
+}
+
+fn new_network(settings: &network::Settings) -> Result<Network, String> {
+    Network::new(settings).map_err(|error| {
+        let source = std::error::Error::source(&error);
+        source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+    })
+}
+
+fn unusable(detail: String) -> Cause {
+    Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
 }
 
 /// All servers at one moment.
@@ -384,6 +396,7 @@ impl Engine {
         }
         self.publish(Handles::Changed);
         self.settings.logbook.settle().await;
+        self.settings.scribe.settle().await;
     }
 }
 

@@ -55,14 +55,14 @@ const HARMLESS: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 /// The variables that a program gets: ours without credentials, then the entry's.
 pub fn environment(
     ours: &BTreeMap<String, String>,
-    entrys: impl IntoIterator<Item = (String, String)>,
+    given: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
     let mut all: BTreeMap<String, String> = ours
         .iter()
         .filter(|(name, _)| !is_credential(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    all.extend(entrys);
+    all.extend(given);
     all.into_iter().collect()
 }
 
@@ -123,9 +123,9 @@ mod tests {
     fn an_entry_has_the_last_word() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let ours = BTreeMap::from([pair("A", "1"), pair("GH_TOKEN", "s"), pair("PATH", "/bin")]);
-        let entrys = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
+        let given = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
         assert_eq!(
-            environment(&ours, entrys),
+            environment(&ours, given),
             [pair("A", "2"), pair("GH_TOKEN", "wanted"), pair("PATH", "/bin")]
         );
     }

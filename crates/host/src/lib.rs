@@ -7,11 +7,13 @@
 pub mod address;
 mod answers;
 pub mod ask;
+pub mod audit;
 pub mod catalogue;
 pub mod cause;
 pub mod connection;
 pub mod consent;
 pub mod engine;
+pub mod form;
 pub mod inheritance;
 pub mod load;
 pub mod logbook;

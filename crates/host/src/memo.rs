@@ -2,22 +2,109 @@
 //! A file that is lost or damaged costs nothing but a detour.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use crate::read::{self, Content, Kinds};
 use crate::store::{self, Privacy};
 
 /// The most that one file holds; the oldest go first.
 const MOST: usize = 1000;
+/// How many changes may wait for the disk.
+const WAITING: usize = 1024;
 
 /// A file of remembered things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memo {
     path: PathBuf,
     lasts: Duration,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// Remembers something from now on.
+    Put {
+        /// Under what.
+        key: String,
+        /// What.
+        value: String,
+    },
+    /// Remembers something; where that is remembered already, its time runs on.
+    Learn {
+        /// Under what.
+        key: String,
+        /// What.
+        value: String,
+    },
+    /// Forgets something.
+    Forget {
+        /// What it is under.
+        key: String,
+    },
+}
+
+/// Writes memories on a thread of its own, many in one go: nobody waits for the disk. Clones share the thread.
+#[derive(Debug, Clone)]
+pub struct Scribe(blocking::SyncSender<Order>);
+
+#[derive(Debug)]
+enum Order {
+    Change(Memo, Edit),
+    /// Everything before this is on disk when the answer comes.
+    Settled(oneshot::Sender<()>),
+}
+
+impl Scribe {
+    /// Starts the thread, which ends when the last handle is dropped.
+    pub fn start() -> io::Result<Scribe> {
+        let (orders, taken) = blocking::sync_channel(WAITING);
+        thread::Builder::new().name("memories".to_owned()).spawn(move || write(&taken))?;
+        Ok(Scribe(orders))
+    }
+
+    /// Has a change made soon. What finds no room costs a detour next time.
+    pub fn change(&self, memo: &Memo, edit: Edit) {
+        let _no_room = self.0.try_send(Order::Change(memo.clone(), edit));
+    }
+
+    /// Comes back when every change so far is on disk.
+    pub async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        let orders = self.0.clone();
+        let asked = tokio::task::spawn_blocking(move || orders.send(Order::Settled(done)).is_ok());
+        if asked.await.unwrap_or(false) {
+            let _writer_gone = settled.await;
+        }
+    }
+}
+
+fn write(orders: &blocking::Receiver<Order>) {
+    while let Ok(first) = orders.recv() {
+        let mut changes: BTreeMap<PathBuf, (Memo, Vec<Edit>)> = BTreeMap::new();
+        let mut waiting = Vec::new();
+        for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
+            match order {
+                Order::Change(memo, edit) => {
+                    let place = changes.entry(memo.path.clone());
+                    place.or_insert_with(|| (memo, Vec::new())).1.push(edit);
+                }
+                Order::Settled(done) => waiting.push(done),
+            }
+        }
+        for (memo, edits) in changes.into_values() {
+            memo.change(&edits);
+        }
+        for done in waiting {
+            let _nobody_waits = done.send(());
+        }
+    }
 }
 
 /// One thing.
@@ -38,15 +125,26 @@ impl Memo {
 
     /// What is remembered under a key, unless that was too long ago. Reads the file; blocks.
     pub fn get(&self, key: &str) -> Option<String> {
-        let fact = self.facts().remove(key)?;
-        let age = now().checked_sub(fact.at)?;
-        (age < self.lasts.as_secs()).then_some(fact.value)
+        self.facts().remove(key).filter(|fact| self.holds(fact)).map(|fact| fact.value)
     }
 
-    /// Remembers something. Blocks; a failure costs a detour next time and nothing else.
-    pub fn put(&self, key: &str, value: &str) {
-        self.change(|facts| {
-            facts.insert(key.to_owned(), Fact { value: value.to_owned(), at: now() });
+    /// Makes many changes in one. Blocks; a failure costs a detour next time and nothing else.
+    pub fn change(&self, edits: &[Edit]) {
+        let known = self.facts();
+        if !edits.iter().any(|edit| self.is_news(&known, edit)) {
+            return;
+        }
+        self.rewrite(|facts| {
+            for edit in edits {
+                match edit {
+                    Edit::Put { key, value } | Edit::Learn { key, value } => {
+                        facts.insert(key.clone(), Fact { value: value.clone(), at: now() });
+                    }
+                    Edit::Forget { key } => {
+                        facts.remove(key);
+                    }
+                }
+            }
             while facts.len() > MOST {
                 let oldest = facts.iter().min_by_key(|(_, fact)| fact.at);
                 let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
@@ -57,11 +155,22 @@ impl Memo {
 
     /// Forgets something. Blocks.
     pub fn forget(&self, key: &str) {
-        if self.facts().contains_key(key) {
-            self.change(|facts| {
-                facts.remove(key);
-            });
+        self.change(&[Edit::Forget { key: key.to_owned() }]);
+    }
+
+    fn is_news(&self, known: &Facts, edit: &Edit) -> bool {
+        match edit {
+            Edit::Put { .. } => true,
+            Edit::Learn { key, value } => {
+                let fact = known.get(key).filter(|fact| self.holds(fact));
+                fact.is_none_or(|fact| fact.value != *value)
+            }
+            Edit::Forget { key } => known.contains_key(key),
         }
+    }
+
+    fn holds(&self, fact: &Fact) -> bool {
+        now().checked_sub(fact.at).is_some_and(|age| age < self.lasts.as_secs())
     }
 
     fn facts(&self) -> Facts {
@@ -71,7 +180,7 @@ impl Memo {
         }
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Facts)) {
+    fn rewrite(&self, edit: impl FnOnce(&mut Facts)) {
         let _costs_a_detour = store::change(&self.path, Privacy::Owner, |text| {
             let mut facts: Facts = serde_json::from_str(text).unwrap_or_default();
             edit(&mut facts);
@@ -90,13 +199,17 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
+    fn put(memo: &Memo, key: &str, value: &str) {
+        memo.change(&[Edit::Put { key: key.to_owned(), value: value.to_owned() }]);
+    }
+
     #[test]
     fn what_was_put_is_there_until_it_is_forgotten() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let memo = Memo::new(&folder.path().join("state/eras.json"), HOUR);
         assert_eq!(memo.get("a"), None);
-        memo.put("a", "legacy");
-        memo.put("b", "modern");
+        put(&memo, "a", "legacy");
+        put(&memo, "b", "modern");
         assert_eq!(
             (memo.get("a").as_deref(), memo.get("b").as_deref()),
             (Some("legacy"), Some("modern"))
@@ -125,7 +238,7 @@ mod tests {
         std::fs::write(&path, "{nonsense").expect("written");
         let memo = Memo::new(&path, HOUR);
         assert_eq!(memo.get("a"), None);
-        memo.put("a", "v");
+        put(&memo, "a", "v");
         assert_eq!(memo.get("a").as_deref(), Some("v"));
     }
 
@@ -139,7 +252,7 @@ mod tests {
             .collect();
         std::fs::write(&path, serde_json::to_string(&facts).expect("JSON")).expect("written");
         let memo = Memo::new(&path, HOUR);
-        memo.put("new", "v");
+        put(&memo, "new", "v");
         assert_eq!((memo.get("k0000"), memo.get("k0001").is_some()), (None, true));
     }
 }

@@ -55,6 +55,16 @@ impl Places {
         self.state.join("eras.json")
     }
 
+    /// Who called which tool.
+    pub fn audit(&self) -> PathBuf {
+        self.state.join("audit.jsonl")
+    }
+
+    /// Results that are too large to be shown, and files that servers sent.
+    pub fn results(&self) -> PathBuf {
+        self.data.join("results")
+    }
+
     /// Where running programs of ours can be spoken to.
     pub fn running(&self) -> PathBuf {
         self.state.join("running")

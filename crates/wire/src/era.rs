@@ -39,8 +39,10 @@ pub(crate) const MODERN: &[&str] = &["2026-07-28"];
 pub(crate) const LEGACY: &[&str] =
     &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
-/// Error codes that only a server of the modern era sends.
+/// Error codes that say something of the server; all but the first are the modern era's own.
 pub(crate) mod code {
+    /// There is no such method.
+    pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     /// A header and the body say different things.
     pub(crate) const HEADER_MISMATCH: i64 = -32020;
     /// The client lacks a capability that the server needs.

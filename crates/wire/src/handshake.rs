@@ -73,7 +73,15 @@ enum Verdict {
 /// Begins a connection in the server's own era.
 pub async fn open(peer: &Peer, offer: &Offer, hint: Hint) -> Result<Client, HandshakeError> {
     match hint {
-        Hint::Legacy => initialize(peer, offer).await,
+        Hint::Legacy => match initialize(peer, offer).await {
+            Ok(client) => Ok(client),
+            // It may have learnt since.
+            Err(error) if is_a_refusal(&error) => match discover(peer, offer).await {
+                Verdict::Modern(client) => Ok(*client),
+                Verdict::Legacy | Verdict::Failed(_) => Err(error),
+            },
+            Err(error) => Err(error),
+        },
         Hint::Unknown => probe(peer, offer).await,
     }
 }

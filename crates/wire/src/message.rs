@@ -126,8 +126,18 @@ struct ErrorObject<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Reads one message, or all of a batch.
+/// Reads one message, or all of a batch. Bytes that are no text become marks: a call shall not go unanswered
+/// because a file's name was written in an old encoding.
 pub fn parse(bytes: &Bytes) -> Result<Messages, Malformed> {
+    match parse_text(bytes) {
+        Err(Malformed::NotJson) if std::str::from_utf8(bytes).is_err() => {
+            parse_text(&Bytes::from(String::from_utf8_lossy(bytes).into_owned()))
+        }
+        parsed => parsed,
+    }
+}
+
+fn parse_text(bytes: &Bytes) -> Result<Messages, Malformed> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let batch: Vec<&RawValue> =
             serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
@@ -305,6 +315,15 @@ mod tests {
             outcome: Ok(payload(r#"{"b": 1.0,  "a":[ ]}"#)),
         };
         assert_eq!(one(text), Ok(expected));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_become_marks() {
+        let bytes = Bytes::from_static(b"{\"id\":7,\"result\":{\"name\":\"na\xe9\"}}");
+        let outcome = Ok(payload("{\"name\":\"na\u{fffd}\"}"));
+        let answer = Message::Answer { id: Some(Id::Number(7)), outcome };
+        assert_eq!(parse(&bytes), Ok(Messages::One(answer)));
+        assert_eq!(parse(&Bytes::from_static(b"\xff\xfe")), Err(Malformed::NotJson));
     }
 
     #[test]

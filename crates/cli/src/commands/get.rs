@@ -123,6 +123,17 @@ fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
     if let Some(oauth) = &remote.oauth {
         sheet.line("Sign-in", &oauth_text(oauth));
     }
+    if let Some(tls) = &remote.tls {
+        for (label, path) in [
+            ("Authorities", &tls.ca_file),
+            ("Certificate", &tls.client_certificate),
+            ("Key", &tls.client_key),
+        ] {
+            if let Some(path) = path {
+                sheet.line(label, &printable(&path.shown(str::to_owned)));
+            }
+        }
+    }
 }
 
 fn oauth_text(oauth: &OAuth<Template>) -> String {

@@ -295,7 +295,11 @@ mod tests {
                     starts += 1;
                 }
                 State::Failed { .. } => break,
-                other => panic!("{other:?}"),
+                State::Idle
+                | State::Opening { .. }
+                | State::Open { .. }
+                | State::Walled { .. }
+                | State::Over => panic!("{state:?}"),
             }
         }
         assert_eq!(starts, MOST_ATTEMPTS);
@@ -306,6 +310,15 @@ mod tests {
         let opening = State::Opening { attempt: 1 };
         let failed = State::Failed { cause: lasting() };
         check(opening, Event::OpenFailed(lasting()), (failed, Act::Nothing));
+    }
+
+    #[test]
+    fn what_stood_once_is_tried_again_though_a_first_attempt_would_have_been_the_last() {
+        let lost = Event::Lost { cause: lasting(), lived: STEADY };
+        let resting = State::Resting { attempts: 0, cause: lasting() };
+        check(open(1), lost.clone(), (resting, Act::Rest(FIRST_REST)));
+        let failed = State::Failed { cause: lasting() };
+        assert_eq!(open(1).on(lost, Persistence::Once), (failed, Act::Nothing));
     }
 
     #[test]

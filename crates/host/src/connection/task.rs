@@ -14,6 +14,7 @@ use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::network::Network;
 use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,8 +25,9 @@ use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
-use crate::cause::{self, Cause, CauseKind, Evidence};
+use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
+use crate::memo::Edit;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -34,8 +36,12 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const AT_MOST_EVERY: Duration = Duration::from_millis(500);
 /// A list whose time is shorter than this is not fetched anew all the time.
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
-/// How long we wait before we listen again after the stream of changes ended.
+/// How long we wait before we listen again after the stream of changes ended; twice as long each time.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
+const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
+/// What a server says when it has begun to tell us of changes.
+const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
 /// How often we look whether the machine slept.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
@@ -79,6 +85,12 @@ struct Held {
     last_fetch: Instant,
     listening: Option<Listening>,
     listen_at: Option<Instant>,
+    /// The wait before we listen again, and since when we listen.
+    listen_pause: (Duration, Instant),
+    /// Has the server said that it tells us of changes?
+    is_heard: bool,
+    /// May a change have been missed because it had not?
+    has_gap: bool,
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
@@ -87,7 +99,7 @@ struct Held {
 /// What happened next.
 enum Happening {
     Command(Option<Command>),
-    Dialled(Result<Line, Cause>),
+    Dialled(Result<Box<Line>, Cause>),
     Rested,
     Ended(LinkEnd),
     Said(Said),
@@ -184,7 +196,7 @@ impl Task {
                 command = commands.recv() => Happening::Command(command),
                 result = ready(dialling) => {
                     *dialling = None;
-                    Happening::Dialled(result)
+                    Happening::Dialled(result.map(Box::new))
                 }
                 () = at(rest) => Happening::Rested,
             };
@@ -196,13 +208,14 @@ impl Task {
             said = held.line.hear() => Happening::Said(said),
             // Before the lists, which a connection that ended makes look empty.
             how = client.ended() => Happening::Ended(how),
-            fetched = ready(&mut held.fetching) => {
-                held.fetching = None;
-                Happening::Fetched(fetched)
-            }
+            // Asked before the lists are, so that no change falls between the two.
             how = ready(&mut held.listening) => {
                 held.listening = None;
                 Happening::ListenEnded(how)
+            }
+            fetched = ready(&mut held.fetching) => {
+                held.fetching = None;
+                Happening::Fetched(fetched)
             }
             result = ready(&mut held.checking) => {
                 held.checking = None;
@@ -295,9 +308,9 @@ impl Task {
         }
     }
 
-    async fn dialled(&mut self, result: Result<Line, Cause>) {
+    async fn dialled(&mut self, result: Result<Box<Line>, Cause>) {
         let line = match result {
-            Ok(line) => line,
+            Ok(line) => *line,
             Err(cause) => {
                 self.note_failure(&cause);
                 self.happen(Event::OpenFailed(Arc::new(cause)), Search::Now).await;
@@ -309,7 +322,7 @@ impl Task {
         let now = Instant::now();
         self.clock = (now, SystemTime::now());
         let client = line.client.clone();
-        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.settings.connect_within);
+        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.patience());
         self.held = Some(Held {
             line,
             opened: now,
@@ -320,6 +333,9 @@ impl Task {
             last_fetch: now,
             listening: None,
             listen_at: None,
+            listen_pause: (LISTEN_AGAIN, now),
+            is_heard: false,
+            has_gap: false,
             stale_at: None,
             checking: None,
             ready_after: None,
@@ -342,12 +358,18 @@ impl Task {
         }
         if held.ready_after.is_none() {
             held.ready_after = Some(self.began.elapsed());
+            held.has_gap = held.listening.is_some() && !held.is_heard;
             let text = format!("connected after {} ms", self.began.elapsed().as_millis());
             self.settings.logbook.note(self.wanted.name(), &text);
             self.happen(Event::Opened, Search::Now).await;
         }
         self.fetch_dirty();
         self.publish().await;
+    }
+
+    /// How long the server may take for one answer while we get to know it.
+    fn patience(&self) -> Duration {
+        self.wanted.spec.common.timeout.unwrap_or(self.settings.connect_within)
     }
 
     fn touch(&mut self, lists: &[List]) {
@@ -359,7 +381,7 @@ impl Task {
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let patience = self.settings.connect_within;
+        let patience = self.patience();
         let Some(held) = &mut self.held else { return };
         if held.fetching.is_some() || held.dirty.is_empty() {
             return;
@@ -376,6 +398,13 @@ impl Task {
 
     fn hear(&mut self, said: Said) {
         match said {
+            Said::Notification { method, .. } if method == LISTENED_TO => {
+                let Some(held) = &mut self.held else { return };
+                held.is_heard = true;
+                if std::mem::take(&mut held.has_gap) {
+                    self.touch(&List::ALL);
+                }
+            }
             Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
             Said::Request(request) => self.be_asked(request),
         }
@@ -425,15 +454,22 @@ impl Task {
         let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
         let request = held.line.client.request("subscriptions/listen").params(params);
         held.listening = Some(Box::pin(request.send()));
+        held.listen_pause.1 = Instant::now();
     }
 
-    /// A stream that ended is opened again, and what may have been missed is fetched. A server that refuses has none.
+    /// A stream that ended is opened again, and what may have been missed is fetched, now and when somebody hears
+    /// us again. A server that refuses has none.
     fn listen_ended(&mut self, how: &Result<Payload, CallError>) {
         match how {
             Err(CallError::Remote(_)) => {}
             Ok(_) | Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
                 if let Some(held) = &mut self.held {
-                    held.listen_at = Some(Instant::now() + LISTEN_AGAIN);
+                    let (pause, since) = held.listen_pause;
+                    let pause =
+                        if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
+                    held.listen_at = Some(Instant::now() + pause);
+                    held.has_gap = true;
+                    held.listen_pause.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
                 }
                 self.touch(&List::ALL);
             }
@@ -579,11 +615,8 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
         let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
         tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
     };
-    let (address, hint) = prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-    let network = match &address {
-        Address::Program(_) | Address::Linked(_) => None,
-        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => Some(settings.network()?),
-    };
+    let (address, hint, network) =
+        prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
@@ -602,15 +635,12 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     drop((terms, carrier));
     let outcome = match &dialled {
         Ok(line) => Outcome::Era(line.client.introduction().era),
-        Err(error) => match Cause::from(error).kind {
-            CauseKind::WantsLogin => Outcome::Wall,
-            _ => Outcome::Nothing,
+        Err(error) => match Cause::from(error).outlook() {
+            Outlook::Login => Outcome::Wall,
+            Outlook::Passing | Outlook::Lasting => Outcome::Nothing,
         },
     };
-    let remembering = settings.clone();
-    let _desk = settings.desks.acquire().await;
-    let _nothing_lost =
-        tokio::task::spawn_blocking(move || outcome.remember(&remembering, &key)).await;
+    outcome.remember(&settings, key);
     dialled.map_err(|error| explain(&error, &address))
 }
 
@@ -622,16 +652,18 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn remember(&self, settings: &Settings, key: &str) {
+    fn remember(self, settings: &Settings, key: String) {
+        let scribe = &settings.scribe;
         match self {
             Outcome::Era(era) => {
                 // A legacy verdict is renewed only when it has run out: a server may learn.
-                if settings.eras.get(key).as_deref() != Some(era.id()) {
-                    settings.eras.put(key, era.id());
-                }
-                settings.walls.forget(key);
+                let value = era.id().to_owned();
+                scribe.change(&settings.eras, Edit::Learn { key: key.clone(), value });
+                scribe.change(&settings.walls, Edit::Forget { key });
             }
-            Outcome::Wall => settings.walls.put(key, "401"),
+            Outcome::Wall => {
+                scribe.change(&settings.walls, Edit::Put { key, value: "401".to_owned() });
+            }
             Outcome::Nothing => {}
         }
     }
@@ -643,7 +675,7 @@ fn prepare(
     settings: &Settings,
     key: &str,
     is_asked_for: bool,
-) -> Result<(Address, Hint), Cause> {
+) -> Result<(Address, Hint, Option<Network>), Cause> {
     if !is_asked_for && settings.walls.get(key).is_some() {
         let detail = "it said so less than 15 minutes ago; `swb reconnect` asks again".to_owned();
         return Err(Cause::of(CauseKind::WantsLogin).with(Evidence::Detail(detail)));
@@ -652,7 +684,15 @@ fn prepare(
         Some(Era::Legacy) => Hint::Legacy,
         Some(Era::Modern) | None => Hint::Unknown,
     };
-    Ok((address::of(&wanted.spec, &settings.around)?, hint))
+    let address = address::of(&wanted.spec, &settings.around)?;
+    let network = match &address {
+        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
+            let own = address::certificates(&wanted.spec, &settings.around)?;
+            Some(settings.network(own)?)
+        }
+        Address::Program(_) | Address::Linked(_) => None,
+    };
+    Ok((address, hint, network))
 }
 
 /// A failure, with what only we know of it.

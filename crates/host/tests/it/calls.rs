@@ -98,6 +98,19 @@ async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
     bench.stop().await;
 }
 
+/// Asks a server until it says that one call of `slow` was cancelled.
+async fn until_cancelled(bench: &Bench, name: &str) {
+    let asking = async {
+        loop {
+            let counts = bench.look(name, "count", json!({})).await.expect("answered");
+            if counts["cancelled"] == json!(["slow"]) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.expect("it is told");
+}
+
 #[tokio::test]
 async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
     let bench = Bench::new();
@@ -124,8 +137,7 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
             "{error:?}"
         );
         // The server was told, and the connection is as good as before.
-        let counts = bench.look(name, "count", json!({})).await.expect("answered");
-        assert_eq!(counts["cancelled"], json!(["slow"]), "{name}");
+        until_cancelled(&bench, name).await;
     }
     bench.stop().await;
 }
@@ -151,15 +163,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
             answer = asking => panic!("{name}: {answer:?}"),
             sign = signs.recv() => assert!(sign.is_some()),
         }
-        let until_cancelled = async {
-            loop {
-                let counts = bench.look(name, "count", json!({})).await.expect("answered");
-                if counts["cancelled"] == json!(["slow"]) {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, until_cancelled).await.expect("it is told");
+        until_cancelled(&bench, name).await;
     }
     bench.stop().await;
 }
@@ -260,4 +264,59 @@ async fn everybody_who_asks_shares_one_connection() {
         (&json!(1), &json!(50))
     );
     Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport() {
+    let served = [
+        ("http-legacy", "http", Served::http(Script::legacy())),
+        ("http-modern", "http", Served::http(Script::modern())),
+        ("sse", "sse", Served::sse(Script::legacy())),
+        ("ws-legacy", "ws", Served::ws(Script::legacy())),
+        ("ws-modern", "ws", Served::ws(Script::modern())),
+    ];
+    let bench = Bench::new();
+    let servers: Vec<(&str, String)> =
+        served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
+    bench.apply(&servers).await;
+    let snapshot = bench.settled().await;
+    assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
+    for (name, _, it) in served {
+        let script = if name.ends_with("modern") { Script::modern() } else { Script::legacy() };
+        let again = it.restart(script);
+        let sum = bench.look(name, "add", json!({"a": 1, "b": 2})).await;
+        assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
+        // One that names a session of the old server is turned away.
+        let most = if name == "http-legacy" { 2 } else { 1 };
+        let heard = again.counts()["tools"]["add"].as_u64().expect("a number");
+        assert!((1..=most).contains(&heard), "{name}: {heard}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
+    let served = [
+        ("http-modern", "http", Served::http(Script::modern())),
+        ("http-legacy", "http", Served::http(Script::legacy())),
+        ("ws", "ws", Served::ws(Script::legacy())),
+        ("sse", "sse", Served::sse(Script::legacy())),
+    ];
+    let bench = Bench::new();
+    let servers: Vec<(&str, String)> =
+        served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
+    bench.apply(&servers).await;
+    bench.settled().await;
+    for (name, _, it) in &served {
+        // A stream that can be taken up again is waited for as long as the caller waits.
+        let patience = Duration::from_millis(1500);
+        let crash = Question { patience, ..question("crash", json!({}), Repeat::Harmful) };
+        let error = bench.host.ask(name, crash).await.expect_err("it breaks off");
+        let is_told = matches!(&error, AskError::Interrupted { .. } | AskError::Timeout { .. });
+        assert!(is_told, "{name}: {error:?}");
+        assert_eq!(it.counts()["tools"]["crash"], 1, "{name}");
+        let sum = bench.call(name, "add", json!({"a": 1, "b": 2})).await;
+        assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
+    }
+    bench.stop().await;
 }

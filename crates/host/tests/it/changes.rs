@@ -1,7 +1,5 @@
 //! What changes while a host runs: a server's tools, its questions, and which servers are wanted.
 
-use std::sync::Arc;
-
 use serde_json::{Value as Json, json};
 use switchboard::connection::View;
 use testkit::{Quirk, Script, Scripted, Served, processes};
@@ -12,7 +10,7 @@ fn has(view: &View, tool: &str) -> bool {
     is_connected(view) && tools(view).contains(&tool)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
     let served = [
         ("http-legacy", "http", Served::http(Script::legacy())),
@@ -62,28 +60,22 @@ async fn a_storm_of_changes_costs_few_fetches() {
     bench.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stream_of_changes_that_ended_is_listened_to_again() {
     let served = Served::http(Script::modern());
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
-    let listening = |times: usize| {
-        served.wait_for(|requests| {
-            let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
-            asked.count() >= times
-        });
-    };
-    let bench = Arc::new(bench);
-    tokio::task::block_in_place(|| listening(1));
-    served.end_listening();
-    // What was missed in between is there because it is fetched anew.
-    let missed = served.change_tools();
-    bench.view_when("s", |it| has(it, &missed)).await;
-    tokio::task::block_in_place(|| listening(2));
+    processes::wait_until(PATIENCE, "it is listened to again", || {
+        served.end_listening();
+        let requests = served.requests();
+        let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
+        (asked.count() >= 2).then_some(())
+    });
+    // Whether it is heard of or was missed, it is there.
     let heard = served.change_tools();
     bench.view_when("s", |it| has(it, &heard)).await;
-    Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+    bench.stop().await;
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ async fn damaged_memories_cost_nothing() {
         bench.apply(&[("s", remote("http", served.url()))]).await;
         let view = bench.view("s").await;
         assert!(is_connected(&view), "{damage:?}: {view:#?}");
+        let _folder = bench.folder.clone();
         bench.stop().await;
         let kept = fs::read_to_string(state.join("eras.json")).expect("it is there");
         assert!(kept.contains("\"legacy\""), "{damage:?}: {kept}");

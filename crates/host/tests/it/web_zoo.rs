@@ -23,6 +23,7 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
     let elsewhere = Served::http(Script::both());
     let sends_away =
         Served::http(Script::both().quirk(Quirk::RedirectsTo { url: elsewhere.url().to_owned() }));
+    let origin = elsewhere.url().trim_end_matches("/mcp").to_owned();
     let html = [("content-type", "text/html")];
     let odd = "\u{0}\u{1b}[31m<not json>";
     let cases = [
@@ -33,7 +34,7 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
         ("away", answering(503, odd, &html), CauseKind::ServerError(503)),
         ("teapot", answering(418, "", &[]), CauseKind::Status(418)),
         ("page", answering(200, "<!doctype html><p>Welcome", &html), CauseKind::NotMcp),
-        ("sends-away", sends_away, CauseKind::RedirectedAway(elsewhere.url().to_owned())),
+        ("sends-away", sends_away, CauseKind::RedirectedAway(origin)),
     ];
     let bench = Bench::once();
     let servers: Vec<(&str, String)> =

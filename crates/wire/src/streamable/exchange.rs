@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::listen::Resume;
 use super::post::{Lifetime, Post, Purpose};
 use super::{Context, Done, SESSION, Said};
+use crate::era::code;
 use crate::events::{Event, Events};
 use crate::fault::Fault;
 use crate::link::Arrival;
@@ -171,17 +172,16 @@ impl Question<'_> {
         // These are about who we are and where we are; what the body says is no answer to the question.
         let is_about_us = matches!(
             status,
-            StatusCode::UNAUTHORIZED
-                | StatusCode::FORBIDDEN
-                | StatusCode::NOT_FOUND
-                | StatusCode::METHOD_NOT_ALLOWED
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
         );
         if is_about_us || kind_of(response.headers()) != Kind::Json {
             return Err(refusal(response).await);
         }
         let body = body_of(&mut response, REFUSAL).await.unwrap_or_default();
         if let Ok(Messages::One(message)) = message::parse(&body)
-            && let Message::Answer { outcome: Err(_), .. } = &message
+            && let Message::Answer { outcome: Err(error), .. } = &message
+            // Not there is the method, or else what we talk to.
+            && (status != StatusCode::NOT_FOUND || error.code == code::METHOD_NOT_FOUND)
             && let Ok(answer) = self.take(message)
         {
             return Ok(Answered::With(answer));

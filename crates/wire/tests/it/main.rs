@@ -1,6 +1,7 @@
 //! Tests of two peers that talk to one another, to a script, or to a server on a loopback port.
 
 mod client;
+mod fuzz;
 mod network;
 mod peer;
 mod process;

@@ -1,0 +1,156 @@
+//! Arguments of a call as people type them: `key=value`, `key:=json`, `key=@file`, one JSON object, or `-` for
+//! standard input.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use crate::exit::Exit;
+use crate::outcome::Failure;
+
+/// The largest file or input that is taken.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Reads arguments; `folder` is where files are looked for.
+pub fn arguments(words: &[String], folder: &Path) -> Result<Json, Failure> {
+    match words {
+        [] => Ok(Json::Object(Map::new())),
+        [only] if only == "-" => {
+            object(&text_of(std::io::stdin().lock(), "standard input")?, "standard input")
+        }
+        [only] if only.trim_start().starts_with('{') => object(only, "the argument"),
+        words => {
+            let mut members = Map::new();
+            for word in words {
+                let (path, value) = pair(word, folder)?;
+                put(&mut members, &path, value).map_err(|taken| {
+                    Failure::new(Exit::Usage, &format!("`{taken}` is given twice, in two ways"))
+                })?;
+            }
+            Ok(Json::Object(members))
+        }
+    }
+}
+
+fn object(text: &str, whence: &str) -> Result<Json, Failure> {
+    match serde_json::from_str::<Json>(text) {
+        Ok(json @ Json::Object(_)) => Ok(json),
+        Ok(_) => Err(Failure::new(Exit::Usage, &format!("{whence} is JSON, but no object"))),
+        Err(error) => {
+            Err(Failure::new(Exit::Usage, &format!("{whence} is no JSON")).because(error))
+        }
+    }
+}
+
+fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
+    let wanted = || {
+        Failure::new(Exit::Usage, &format!("`{word}` is no argument"))
+            .hint("write key=value, key:=json, key=@file, one JSON object, or - for standard input")
+    };
+    let (key, value) = word.split_once('=').ok_or_else(wanted)?;
+    let (key, is_json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    if key.is_empty() || key.split('.').any(str::is_empty) {
+        return Err(wanted());
+    }
+    let path = key.split('.').map(str::to_owned).collect();
+    let text = match value.strip_prefix('@') {
+        Some(file) => {
+            let path = folder.join(file);
+            let opened = std::fs::File::open(&path).map_err(|error| {
+                let message = format!("{} cannot be read", path.display());
+                Failure::new(Exit::Usage, &message).because(error)
+            })?;
+            text_of(opened, file)?
+        }
+        None => value.to_owned(),
+    };
+    match is_json {
+        false => Ok((path, Json::String(text))),
+        true => serde_json::from_str(&text).map(|json| (path, json)).map_err(|error| {
+            let message = format!("the value of `{key}` is no JSON");
+            Failure::new(Exit::Usage, &message)
+                .because(error)
+                .hint(&format!("for plain text write {key}={text}"))
+        }),
+    }
+}
+
+fn text_of(from: impl Read, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = from.take(LARGEST + 1).read_to_string(&mut text);
+    match read {
+        Ok(count) if count as u64 > LARGEST => {
+            Err(Failure::new(Exit::Usage, &format!("{name} is larger than {LARGEST} bytes")))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => {
+            Err(Failure::new(Exit::Usage, &format!("{name} cannot be read")).because(error))
+        }
+    }
+}
+
+/// Puts a value at a dotted path; the error is the part of the path that something else has.
+fn put(members: &mut Map<String, Json>, path: &[String], value: Json) -> Result<(), String> {
+    let Some((first, rest)) = path.split_first() else { return Ok(()) };
+    if rest.is_empty() {
+        return match members.insert(first.clone(), value) {
+            None => Ok(()),
+            Some(_) => Err(first.clone()),
+        };
+    }
+    let inner = members.entry(first.clone()).or_insert_with(|| Json::Object(Map::new()));
+    match inner.as_object_mut() {
+        Some(inner) => put(inner, rest, value).map_err(|taken| format!("{first}.{taken}")),
+        None => Err(first.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Json, String> {
+        let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+        let folder = tempfile::tempdir().expect("a temp folder");
+        std::fs::write(folder.path().join("note.txt"), "hello\n").expect("written");
+        std::fs::write(folder.path().join("n.json"), "[1]").expect("written");
+        arguments(&words, folder.path()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn pairs_json_files_and_whole_objects_are_arguments() {
+        assert_eq!(read(&[]), Ok(json!({})));
+        assert_eq!(
+            read(&["a=1", "b:=1", "c:={\"d\":[true]}"]),
+            Ok(json!({"a": "1", "b": 1, "c": {"d": [true]}}))
+        );
+        assert_eq!(read(&["a=@note.txt", "b:=@n.json"]), Ok(json!({"a": "hello\n", "b": [1]})));
+        assert_eq!(
+            read(&["a.b=x", "a.c:=2", "e=x=y"]),
+            Ok(json!({"a": {"b": "x", "c": 2}, "e": "x=y"}))
+        );
+        assert_eq!(read(&[r#" {"a": 1}"#]), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (words, expected) in [
+            (vec!["a"], "`a` is no argument"),
+            (vec!["=x"], "`=x` is no argument"),
+            (vec!["a..b=x"], "`a..b=x` is no argument"),
+            (vec!["a:=x"], "the value of `a` is no JSON"),
+            (vec!["{\"a\""], "the argument is no JSON"),
+            (vec!["a=1", "a=2"], "`a` is given twice, in two ways"),
+            (vec!["a=1", "a.b=2"], "`a` is given twice, in two ways"),
+        ] {
+            assert_eq!(read(&words), Err(expected.to_owned()), "{words:?}");
+        }
+        assert!(read(&["a=@gone"]).is_err_and(|message| message.ends_with("gone cannot be read")));
+    }
+}

@@ -1,0 +1,314 @@
+//! Who asked which tool for what, what was decided and how it ended: one line a call, appended and never changed.
+//! Arguments are there as a digest, not as they are.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use switchboard_config::entry::sha256;
+use tokio::sync::oneshot;
+
+use crate::logbook::stamp;
+
+/// A file that is larger than this is put aside.
+const LARGEST: u64 = 16 * 1024 * 1024;
+/// How many files that were put aside are kept.
+const KEPT: usize = 8;
+/// How many records may wait for the disk before callers wait too: nothing is left out here.
+const WAITING: usize = 1024;
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// When it began, in UTC.
+    pub time: String,
+    /// Who asked: `cli`, or a client's name.
+    pub caller: String,
+    /// The server.
+    pub server: String,
+    /// The tool, by the server's own name.
+    pub tool: String,
+    /// The name that the caller used.
+    pub exposed: String,
+    /// SHA-256 over the arguments in a form that does not depend on order or spacing.
+    pub arguments: String,
+    /// `allow` or `deny`.
+    pub decision: String,
+    /// What decided: a rule, a person, a mode.
+    pub because: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// `ok`, `tool-error`, `denied`, `invalid`, `failed`, `timeout`, `cancelled`.
+    pub outcome: String,
+}
+
+impl Record {
+    /// A record that begins now.
+    pub fn begin(caller: &str, exposed: &str) -> Record {
+        Record {
+            time: stamp(SystemTime::now()),
+            caller: caller.to_owned(),
+            server: String::new(),
+            tool: String::new(),
+            exposed: exposed.to_owned(),
+            arguments: String::new(),
+            decision: "deny".to_owned(),
+            because: String::new(),
+            duration_ms: 0,
+            outcome: "cancelled".to_owned(),
+        }
+    }
+
+    /// The same, so long after it began.
+    pub fn after(mut self, duration: Duration) -> Record {
+        self.duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+}
+
+/// A digest of arguments: the same for the same values, however they are written.
+pub fn digest(arguments: &Json) -> String {
+    let mut text = String::new();
+    canonical(arguments, &mut text);
+    format!("sha256:{}", sha256(text.as_bytes()))
+}
+
+/// JSON with its members in order and nothing between its tokens.
+fn canonical(value: &Json, text: &mut String) {
+    match value {
+        Json::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            text.push('{');
+            for (index, (name, value)) in members.into_iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Json::from(name.as_str()).to_string());
+                text.push(':');
+                canonical(value, text);
+            }
+            text.push('}');
+        }
+        Json::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                canonical(item, text);
+            }
+            text.push(']');
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
+            text.push_str(&value.to_string());
+        }
+    }
+}
+
+/// Where records go. Clones share the thread that writes.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    to_disk: blocking::SyncSender<Order>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Append(Box<Record>),
+    Settled(oneshot::Sender<()>),
+}
+
+impl Audit {
+    /// Keeps records in a file, which is made with the first.
+    pub fn open(path: &Path) -> io::Result<Audit> {
+        let (to_disk, orders) = blocking::sync_channel(WAITING);
+        let writer = Writer { path: path.to_owned(), largest: LARGEST };
+        // Ends when the last handle is dropped; `settle` waits for what is under way.
+        thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(orders))?;
+        Ok(Audit { to_disk })
+    }
+
+    /// Adds a record. Waits, off the runtime's threads, only where the disk is very slow.
+    pub async fn record(&self, record: Record) {
+        if let Err(blocking::TrySendError::Full(order)) =
+            self.to_disk.try_send(Order::Append(Box::new(record)))
+        {
+            let to_disk = self.to_disk.clone();
+            let _writer_gone = tokio::task::spawn_blocking(move || to_disk.send(order)).await;
+        }
+    }
+
+    /// Comes back when everything so far is on disk.
+    pub async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        let to_disk = self.to_disk.clone();
+        let asked = tokio::task::spawn_blocking(move || to_disk.send(Order::Settled(done)).is_ok());
+        if asked.await.unwrap_or(false) {
+            let _writer_gone = settled.await;
+        }
+    }
+}
+
+struct Writer {
+    path: PathBuf,
+    largest: u64,
+}
+
+impl Writer {
+    fn run(self, orders: blocking::Receiver<Order>) {
+        let mut file = None;
+        for order in orders {
+            match order {
+                Order::Append(record) => {
+                    // A disk that is full must not stop the work; the next record tries anew.
+                    file = self.append(file, &record).ok();
+                }
+                Order::Settled(done) => {
+                    let _nobody_waits = done.send(());
+                }
+            }
+        }
+    }
+
+    /// One write a record, so that several processes can append to one file.
+    fn append(&self, file: Option<File>, record: &Record) -> io::Result<File> {
+        let mut file = match file {
+            Some(file) => file,
+            None => self.file()?,
+        };
+        let mut line = serde_json::to_string(record)?;
+        line.push('\n');
+        file.write_all(line.as_bytes())?;
+        match file.metadata()?.len() >= self.largest {
+            true => {
+                drop(file);
+                self.put_aside()?;
+                self.file()
+            }
+            false => Ok(file),
+        }
+    }
+
+    fn file(&self) -> io::Result<File> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+            builder.mode(0o700);
+            options.mode(0o600);
+        }
+        if let Some(folder) = self.path.parent() {
+            builder.create(folder)?;
+        }
+        options.open(&self.path)
+    }
+
+    fn put_aside(&self) -> io::Result<()> {
+        for number in (1..KEPT).rev() {
+            let older = aside(&self.path, number);
+            if older.exists() {
+                fs::rename(older, aside(&self.path, number + 1))?;
+            }
+        }
+        fs::rename(&self.path, aside(&self.path, 1))
+    }
+}
+
+fn aside(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// Every record that is kept, the oldest first. A line that is none is passed over. Blocks.
+pub fn read(path: &Path) -> io::Result<Vec<Record>> {
+    let files = (1..=KEPT).rev().map(|number| aside(path, number));
+    let mut records = Vec::new();
+    for file in files.chain([path.to_owned()]) {
+        match File::open(&file) {
+            Ok(file) => {
+                for line in BufReader::new(file).lines() {
+                    records.extend(serde_json::from_str::<Record>(&line?));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(tool: &str) -> Record {
+        Record { tool: tool.to_owned(), ..Record::begin("cli", "mcp__s__t") }
+    }
+
+    #[test]
+    fn arguments_have_one_digest_however_they_are_written() {
+        let one: Json =
+            serde_json::from_str(r#"{"b": [1, {"y": 2, "x": "é"}], "a": null}"#).expect("JSON");
+        let other = json!({"a": null, "b": [1, {"x": "é", "y": 2}]});
+        assert_eq!(digest(&one), digest(&other));
+        assert_ne!(digest(&one), digest(&json!({"a": null, "b": [{"x": "é", "y": 2}, 1]})));
+    }
+
+    #[tokio::test]
+    async fn records_are_appended_in_order_and_read_back() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("state/audit.jsonl");
+        assert_eq!(read(&path).expect("nothing is no error"), []);
+        let audit = Audit::open(&path).expect("a thread can be started");
+        for tool in ["a", "b"] {
+            audit.record(record(tool)).await;
+        }
+        audit.settle().await;
+        let tools: Vec<String> = read(&path).expect("read").into_iter().map(|it| it.tool).collect();
+        assert_eq!(tools, ["a", "b"]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = path.metadata().expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn old_files_are_put_aside_and_the_oldest_goes() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("audit.jsonl");
+        let writer = Writer { path: path.clone(), largest: 1000 };
+        let mut file = None;
+        for number in 0..200 {
+            file = Some(writer.append(file, &record(&number.to_string())).expect("written"));
+        }
+        let kept = read(&path).expect("read");
+        assert_eq!(kept.last().map(|it| it.tool.as_str()), Some("199"));
+        assert!(kept.len() < 100 && !aside(&path, KEPT + 1).exists(), "{}", kept.len());
+        let numbers: Vec<usize> =
+            kept.iter().map(|it| it.tool.parse().expect("a number")).collect();
+        assert!(numbers.is_sorted());
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_hides_no_other() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("audit.jsonl");
+        let good = serde_json::to_string(&record("a")).expect("JSON");
+        fs::write(&path, format!("nonsense\n{good}\n{{\"half\":")).expect("written");
+        assert_eq!(read(&path).expect("read").len(), 1);
+    }
+}

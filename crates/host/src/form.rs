@@ -1,0 +1,600 @@
+//! Questions that servers ask people: a form's fields, what is a valid answer to each, and what defaults give.
+//! Pure: who is asked, and how, is decided elsewhere.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+use thiserror::Error;
+use url::Url;
+
+/// The most fields that a form may have.
+const MOST_FIELDS: usize = 100;
+/// The most choices that a field may have.
+const MOST_CHOICES: usize = 1000;
+
+/// A form: what a server wants to know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// What it says to the person.
+    pub message: String,
+    /// The fields, in the server's order.
+    pub fields: Vec<Field>,
+}
+
+/// One field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Its key in the answer.
+    pub name: String,
+    /// Its name for people, where it has one.
+    pub title: Option<String>,
+    /// More about it.
+    pub description: Option<String>,
+    /// Must it be answered?
+    pub need: Need,
+    /// What it is when nobody says otherwise.
+    pub default: Option<Json>,
+    /// What belongs there.
+    pub kind: Kind,
+}
+
+/// Must a field be answered?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Yes.
+    Required,
+    /// No.
+    Optional,
+}
+
+/// What belongs into a field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// Text.
+    Text {
+        /// At least so many characters.
+        shortest: Option<usize>,
+        /// At most so many.
+        longest: Option<usize>,
+        /// Of this form.
+        format: Option<Format>,
+    },
+    /// A number.
+    Number {
+        /// Whole ones only?
+        whole: Whole,
+        /// At least this.
+        least: Option<f64>,
+        /// At most this.
+        most: Option<f64>,
+    },
+    /// Yes or no.
+    Truth,
+    /// One of these.
+    One(Vec<Choice>),
+    /// Some of these.
+    Some {
+        /// Of which.
+        choices: Vec<Choice>,
+        /// At least so many.
+        least: Option<usize>,
+        /// At most so many.
+        most: Option<usize>,
+    },
+}
+
+/// Must a number be whole?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whole {
+    /// Yes.
+    Only,
+    /// No.
+    Any,
+}
+
+/// One of several answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What is sent.
+    pub value: String,
+    /// What is shown.
+    pub title: String,
+}
+
+/// A form that texts have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the format of the same name in JSON Schema")]
+pub enum Format {
+    Email,
+    Uri,
+    Date,
+    DateTime,
+}
+
+/// Why a question makes no form.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormError {
+    /// Its schema is no object with properties.
+    #[error("the question has no fields")]
+    NoFields,
+    /// It has more fields or choices than a person can answer.
+    #[error("the question has too many fields or choices")]
+    TooLarge,
+    /// A field is of a kind that a form cannot have.
+    #[error("the field `{0}` is of a kind that a form cannot have")]
+    Kind(String),
+}
+
+/// Why an answer does not fit its field.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Unfit {
+    /// It is missing.
+    #[error("an answer is required")]
+    Missing,
+    /// It is of another type.
+    #[error("{0} is wanted")]
+    Type(&'static str),
+    /// It is too short.
+    #[error("at least {0} characters are wanted")]
+    Short(usize),
+    /// It is too long.
+    #[error("at most {0} characters are wanted")]
+    Long(usize),
+    /// It is too small.
+    #[error("at least {0} is wanted")]
+    Small(f64),
+    /// It is too large.
+    #[error("at most {0} is wanted")]
+    Large(f64),
+    /// It is not of the form.
+    #[error("{0} is wanted")]
+    Format(Format),
+    /// It is none of the choices.
+    #[error("one of {0} is wanted")]
+    Choice(String),
+    /// Too few were chosen.
+    #[error("at least {0} must be chosen")]
+    Few(usize),
+    /// Too many were chosen.
+    #[error("at most {0} may be chosen")]
+    Many(usize),
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Email => "an e-mail address",
+            Format::Uri => "a URL",
+            Format::Date => "a date like 2026-11-30",
+            Format::DateTime => "a time like 2026-11-30T12:00:00Z",
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Property {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    default: Option<Json>,
+    #[serde(default)]
+    format: Option<String>,
+    #[serde(default)]
+    min_length: Option<usize>,
+    #[serde(default)]
+    max_length: Option<usize>,
+    #[serde(default)]
+    minimum: Option<f64>,
+    #[serde(default)]
+    maximum: Option<f64>,
+    #[serde(default)]
+    min_items: Option<usize>,
+    #[serde(default)]
+    max_items: Option<usize>,
+    #[serde(default, rename = "enum")]
+    values: Option<Vec<String>>,
+    #[serde(default)]
+    enum_names: Option<Vec<String>>,
+    #[serde(default)]
+    one_of: Option<Vec<Titled>>,
+    #[serde(default)]
+    any_of: Option<Vec<Titled>>,
+    #[serde(default)]
+    items: Option<Box<Property>>,
+}
+
+#[derive(Deserialize)]
+struct Titled {
+    #[serde(rename = "const")]
+    value: String,
+    #[serde(default)]
+    title: Option<String>,
+}
+
+impl Form {
+    /// Reads the parameters of a question.
+    pub fn read(params: &Json) -> Result<Form, FormError> {
+        let schema = &params["requestedSchema"];
+        let properties = schema["properties"].as_object().ok_or(FormError::NoFields)?;
+        if properties.len() > MOST_FIELDS {
+            return Err(FormError::TooLarge);
+        }
+        let is_required = |name: &str| {
+            let required = schema["required"].as_array().into_iter().flatten();
+            required.into_iter().any(|it| it == name)
+        };
+        let fields: Result<Vec<Field>, FormError> = properties
+            .iter()
+            .map(|(name, property)| {
+                let need = if is_required(name) { Need::Required } else { Need::Optional };
+                Field::read(name, property, need)
+            })
+            .collect();
+        let message = params["message"].as_str().unwrap_or_default().to_owned();
+        Ok(Form { message, fields: fields? })
+    }
+
+    /// A whole answer: every field that is there must fit, what is absent gets its default, what nobody asked for
+    /// is left out. The error names the field.
+    pub fn complete(
+        &self,
+        given: &Map<String, Json>,
+    ) -> Result<Map<String, Json>, (String, Unfit)> {
+        let mut answer = Map::new();
+        for field in &self.fields {
+            let fail = |unfit| (field.name.clone(), unfit);
+            match given.get(&field.name).or(field.default.as_ref()) {
+                Some(value) => {
+                    field.check(value).map_err(fail)?;
+                    answer.insert(field.name.clone(), value.clone());
+                }
+                None if field.need == Need::Required => return Err(fail(Unfit::Missing)),
+                None => {}
+            }
+        }
+        Ok(answer)
+    }
+}
+
+impl Field {
+    fn read(name: &str, property: &Json, need: Need) -> Result<Field, FormError> {
+        let odd = || FormError::Kind(name.to_owned());
+        let property: Property = serde_json::from_value(property.clone()).map_err(|_| odd())?;
+        let kind = property.kind().ok_or_else(odd)?;
+        if kind.choices().len() > MOST_CHOICES {
+            return Err(FormError::TooLarge);
+        }
+        let field = Field {
+            name: name.to_owned(),
+            title: property.title,
+            description: property.description,
+            need,
+            default: None,
+            kind,
+        };
+        // A default that does not fit is none.
+        let default = property.default.filter(|default| field.check(default).is_ok());
+        Ok(Field { default, ..field })
+    }
+
+    /// What people call it.
+    pub fn label(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Reads what somebody typed.
+    pub fn parse(&self, typed: &str) -> Result<Json, Unfit> {
+        let value = match &self.kind {
+            Kind::Text { .. } => Json::from(typed),
+            Kind::Number { whole, .. } => number(typed.trim(), *whole)?,
+            Kind::Truth => match typed.trim().to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" | "1" => Json::Bool(true),
+                "n" | "no" | "false" | "0" => Json::Bool(false),
+                _ => return Err(Unfit::Type("yes or no")),
+            },
+            Kind::One(choices) => chosen(typed.trim(), choices)?.into(),
+            Kind::Some { choices, .. } => {
+                let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
+                let values: Result<Vec<String>, Unfit> =
+                    parts.map(|part| chosen(part, choices)).collect();
+                values?.into()
+            }
+        };
+        self.check(&value)?;
+        Ok(value)
+    }
+
+    /// Does a value belong here?
+    pub fn check(&self, value: &Json) -> Result<(), Unfit> {
+        match &self.kind {
+            Kind::Text { shortest, longest, format } => {
+                let text = value.as_str().ok_or(Unfit::Type("text"))?;
+                let length = text.chars().count();
+                if let Some(shortest) = shortest.filter(|it| length < *it) {
+                    return Err(Unfit::Short(shortest));
+                }
+                if let Some(longest) = longest.filter(|it| length > *it) {
+                    return Err(Unfit::Long(longest));
+                }
+                match format.filter(|format| !format.fits(text)) {
+                    Some(format) => Err(Unfit::Format(format)),
+                    None => Ok(()),
+                }
+            }
+            Kind::Number { whole, least, most } => {
+                let number = value.as_f64().ok_or(Unfit::Type("a number"))?;
+                if *whole == Whole::Only && number.fract() != 0.0 {
+                    return Err(Unfit::Type("a whole number"));
+                }
+                match (least.filter(|it| number < *it), most.filter(|it| number > *it)) {
+                    (Some(least), _) => Err(Unfit::Small(least)),
+                    (None, Some(most)) => Err(Unfit::Large(most)),
+                    (None, None) => Ok(()),
+                }
+            }
+            Kind::Truth => value.as_bool().map(|_| ()).ok_or(Unfit::Type("yes or no")),
+            Kind::One(choices) => {
+                let text = value.as_str().ok_or(Unfit::Type("one of the choices"))?;
+                is_choice(text, choices)
+            }
+            Kind::Some { choices, least, most } => {
+                let values = value.as_array().ok_or(Unfit::Type("a list of choices"))?;
+                for value in values {
+                    is_choice(value.as_str().ok_or(Unfit::Type("a list of choices"))?, choices)?;
+                }
+                match (least.filter(|it| values.len() < *it), most.filter(|it| values.len() > *it))
+                {
+                    (Some(least), _) => Err(Unfit::Few(least)),
+                    (None, Some(most)) => Err(Unfit::Many(most)),
+                    (None, None) => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl Property {
+    fn kind(&self) -> Option<Kind> {
+        match self.kind.as_deref() {
+            Some("boolean") => Some(Kind::Truth),
+            Some("number") => Some(self.number(Whole::Any)),
+            Some("integer") => Some(self.number(Whole::Only)),
+            Some("array") => Some(Kind::Some {
+                choices: self.items.as_ref()?.choices()?,
+                least: self.min_items,
+                most: self.max_items,
+            }),
+            Some("string") => Some(match self.choices() {
+                Some(choices) => Kind::One(choices),
+                None => Kind::Text {
+                    shortest: self.min_length,
+                    longest: self.max_length,
+                    format: self.format.as_deref().and_then(Format::parse),
+                },
+            }),
+            Some(_) => None,
+            None => self.choices().map(Kind::One),
+        }
+    }
+
+    fn number(&self, whole: Whole) -> Kind {
+        Kind::Number { whole, least: self.minimum, most: self.maximum }
+    }
+
+    fn choices(&self) -> Option<Vec<Choice>> {
+        if let Some(titled) = self.one_of.as_ref().or(self.any_of.as_ref()) {
+            let choice = |it: &Titled| {
+                let title = it.title.clone().unwrap_or_else(|| it.value.clone());
+                Choice { value: it.value.clone(), title }
+            };
+            return Some(titled.iter().map(choice).collect());
+        }
+        let names = self.enum_names.as_deref().unwrap_or_default();
+        let choice = |(index, value): (usize, &String)| {
+            let title = names.get(index).unwrap_or(value).clone();
+            Choice { value: value.clone(), title }
+        };
+        self.values.as_ref().map(|values| values.iter().enumerate().map(choice).collect())
+    }
+}
+
+impl Kind {
+    /// What can be chosen, where something can.
+    pub fn choices(&self) -> &[Choice] {
+        match self {
+            Kind::One(choices) | Kind::Some { choices, .. } => choices,
+            Kind::Text { .. } | Kind::Number { .. } | Kind::Truth => &[],
+        }
+    }
+}
+
+impl Format {
+    /// A format that nobody knows asks nothing.
+    fn parse(text: &str) -> Option<Format> {
+        match text {
+            "email" => Some(Format::Email),
+            "uri" => Some(Format::Uri),
+            "date" => Some(Format::Date),
+            "date-time" => Some(Format::DateTime),
+            _ => None,
+        }
+    }
+
+    fn fits(self, text: &str) -> bool {
+        match self {
+            Format::Email => {
+                let parts = text.split_once('@');
+                parts.is_some_and(|(user, host)| {
+                    let is_plain = !text.contains(char::is_whitespace) && !host.contains('@');
+                    !user.is_empty() && !host.is_empty() && is_plain
+                })
+            }
+            Format::Uri => Url::parse(text).is_ok(),
+            Format::Date => is_date(text),
+            Format::DateTime => {
+                let parts = text.split_once(['T', 't', ' ']);
+                parts.is_some_and(|(date, time)| is_date(date) && is_time(time))
+            }
+        }
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts[..] else { return false };
+    let within = |part: &str, digits: usize, least: u32, most: u32| {
+        part.len() == digits && part.parse().is_ok_and(|it: u32| (least..=most).contains(&it))
+    };
+    within(year, 4, 0, 9999) && within(month, 2, 1, 12) && within(day, 2, 1, 31)
+}
+
+fn is_time(text: &str) -> bool {
+    let end = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
+    let (clock, zone) = text.split_at(end);
+    let whole = clock.split('.').next().unwrap_or_default();
+    let parts: Vec<&str> = whole.split(':').collect();
+    let [hour, minute, second] = parts[..] else { return false };
+    let within =
+        |part: &str, most: u32| part.len() == 2 && part.parse().is_ok_and(|it: u32| it <= most);
+    within(hour, 23) && within(minute, 59) && within(second, 60) && !zone.is_empty()
+}
+
+fn number(typed: &str, whole: Whole) -> Result<Json, Unfit> {
+    let (whole_number, any) = (typed.parse::<i64>().ok(), typed.parse::<f64>().ok());
+    match (whole, whole_number, any) {
+        (_, Some(number), _) => Ok(number.into()),
+        (Whole::Only, None, _) => Err(Unfit::Type("a whole number")),
+        (Whole::Any, None, Some(number)) if number.is_finite() => Ok(number.into()),
+        (Whole::Any, None, Some(_) | None) => Err(Unfit::Type("a number")),
+    }
+}
+
+/// A choice by its value, its title or its number, from one.
+fn chosen(typed: &str, choices: &[Choice]) -> Result<String, Unfit> {
+    let by_value = choices.iter().find(|it| it.value == typed);
+    let by_title = || choices.iter().find(|it| it.title.eq_ignore_ascii_case(typed));
+    let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
+    let found = by_value.or_else(by_title).or_else(by_number);
+    found.map(|it| it.value.clone()).ok_or_else(|| none_of(choices))
+}
+
+fn is_choice(value: &str, choices: &[Choice]) -> Result<(), Unfit> {
+    match choices.iter().any(|it| it.value == value) {
+        true => Ok(()),
+        false => Err(none_of(choices)),
+    }
+}
+
+fn none_of(choices: &[Choice]) -> Unfit {
+    const SHOWN: usize = 10;
+    let mut names: Vec<&str> = choices.iter().take(SHOWN).map(|it| it.value.as_str()).collect();
+    if choices.len() > SHOWN {
+        names.push("…");
+    }
+    Unfit::Choice(names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(property: &Json) -> Field {
+        Field::read("f", property, Need::Optional).expect("a field")
+    }
+
+    #[track_caller]
+    fn check(property: Json, typed: &str, expected: Result<Json, &str>) {
+        let parsed = field(&property).parse(typed).map_err(|unfit| unfit.to_string());
+        assert_eq!(parsed, expected.map_err(str::to_owned), "{typed}");
+    }
+
+    #[test]
+    fn what_is_typed_becomes_what_the_server_wants_or_is_refused_with_a_reason() {
+        let text = || json!({"type": "string", "minLength": 2, "maxLength": 3});
+        check(text(), "äö", Ok(json!("äö")));
+        check(text(), "a", Err("at least 2 characters are wanted"));
+        check(text(), "abcd", Err("at most 3 characters are wanted"));
+        let whole = || json!({"type": "integer", "minimum": 1, "maximum": 9});
+        check(whole(), " 5 ", Ok(json!(5)));
+        check(whole(), "5.5", Err("a whole number is wanted"));
+        check(whole(), "0", Err("at least 1 is wanted"));
+        check(whole(), "10", Err("at most 9 is wanted"));
+        check(json!({"type": "number"}), "1.5", Ok(json!(1.5)));
+        check(json!({"type": "number"}), "inf", Err("a number is wanted"));
+        check(json!({"type": "boolean"}), "Yes", Ok(json!(true)));
+        check(json!({"type": "boolean"}), "maybe", Err("yes or no is wanted"));
+    }
+
+    #[test]
+    fn choices_go_by_value_title_or_number() {
+        let old = || json!({"type": "string", "enum": ["a", "b"], "enumNames": ["Apple", "Bear"]});
+        let new = || json!({"type": "string", "oneOf": [{"const": "a", "title": "Apple"}, {"const": "b"}]});
+        for typed in ["a", "apple", "1"] {
+            check(old(), typed, Ok(json!("a")));
+            check(new(), typed, Ok(json!("a")));
+        }
+        check(old(), "c", Err("one of a, b is wanted"));
+        let some = || {
+            json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"anyOf": [
+                {"const": "a"}, {"const": "b"}, {"const": "c"}
+            ]}})
+        };
+        check(some(), "a, 3", Ok(json!(["a", "c"])));
+        check(some(), "", Err("at least 1 must be chosen"));
+        check(some(), "a,b,c", Err("at most 2 may be chosen"));
+    }
+
+    #[test]
+    fn formats_are_looked_at() {
+        for (format, good, bad) in [
+            ("email", "a@b.c", "a b@c"),
+            ("uri", "https://h/", "nowhere"),
+            ("date", "2026-02-28", "28.2.2026"),
+            ("date-time", "2026-02-28T12:00:00.5+01:00", "2026-02-28 noon"),
+        ] {
+            let field = field(&json!({"type": "string", "format": format}));
+            assert!(field.parse(good).is_ok(), "{format}");
+            assert!(field.parse(bad).is_err(), "{format}");
+        }
+        assert!(field(&json!({"type": "string", "format": "of tomorrow"})).parse("x").is_ok());
+    }
+
+    #[test]
+    fn an_answer_is_completed_from_defaults_and_loses_what_nobody_asked_for() {
+        let form = Form::read(&json!({"message": "who?", "requestedSchema": {
+            "type": "object", "required": ["name"],
+            "properties": {
+                "name": {"type": "string"},
+                "age": {"type": "integer", "default": 7},
+                "bad": {"type": "integer", "default": "seven"},
+            },
+        }}))
+        .expect("a form");
+        let given = |json: Json| json.as_object().expect("an object").clone();
+        let answer = form.complete(&given(json!({"name": "n", "x": 1})));
+        assert_eq!(answer, Ok(given(json!({"name": "n", "age": 7}))));
+        assert_eq!(form.complete(&given(json!({}))), Err(("name".to_owned(), Unfit::Missing)));
+        let wrong = form.complete(&given(json!({"name": 5})));
+        assert_eq!(wrong, Err(("name".to_owned(), Unfit::Type("text"))));
+    }
+
+    #[test]
+    fn what_is_no_form_is_named() {
+        let read =
+            |schema: Json| Form::read(&json!({"requestedSchema": schema})).expect_err("no form");
+        assert_eq!(read(json!({"type": "object"})), FormError::NoFields);
+        let nested = json!({"properties": {"a": {"type": "object"}}});
+        assert_eq!(read(nested), FormError::Kind("a".to_owned()));
+        let many: Map<String, Json> =
+            (0..101).map(|it| (it.to_string(), json!({"type": "string"}))).collect();
+        assert_eq!(read(json!({"properties": many})), FormError::TooLarge);
+    }
+}

@@ -188,7 +188,7 @@ is remembered. `swb status` also ends all of them before it ends. The mute serve
 {at_once}
 ## {FEW} servers with {TOOLS} tools each, and nothing to do
 
-`swb status --watch`, {settling} s after all were connected; processor time is of the {idling} s after that. The servers' own memory is
+`swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own memory is
 not counted.
 
 {memory}",
@@ -231,27 +231,25 @@ impl Together {
 }
 
 impl Idle {
-    fn rows(&self) -> [Vec<String>; 4] {
-        let row = |what: &str, limit: String, measured: String, verdict: String| {
-            vec![format!("{}: {what}", self.label), limit, measured, verdict]
+    fn rows(&self) -> [Vec<String>; 5] {
+        let judged = |what: &str, held: f64| {
+            vec![
+                format!("{}: {what}", self.label),
+                format!("≤ {} MB", megabytes(MEMORY)),
+                format!("{} MB", megabytes(held)),
+                verdict(held <= MEMORY),
+            ]
         };
-        let memory = |what, megabytes_held: f64| {
-            let limit = format!("≤ {} MB", megabytes(MEMORY));
-            let measured = format!("{} MB", megabytes(megabytes_held));
-            row(what, limit, measured, verdict(megabytes_held <= MEMORY))
+        let told = |what: &str, measured: String| {
+            vec![format!("{}: {what}", self.label), "–".to_owned(), measured, String::new()]
         };
-        let none = || ("–".to_owned(), String::new());
-        let ((no_limit, no_verdict), (unlimited, unjudged)) = (none(), none());
+        let time = |time| format!("{} ms", milliseconds(time));
         [
-            memory("memory in use", self.needs.resident),
-            memory("most memory ever in use", self.needs.peak),
-            row("threads", no_limit, self.needs.threads.to_string(), no_verdict),
-            row(
-                "processor time while idle",
-                unlimited,
-                format!("{} ms", milliseconds(self.processor)),
-                unjudged,
-            ),
+            judged("memory in use", self.needs.resident),
+            judged("most memory ever in use", self.needs.peak),
+            told("threads", self.needs.threads.to_string()),
+            told("processor time until then", time(self.needs.processor)),
+            told("processor time while idle", time(self.processor)),
         ]
     }
 }

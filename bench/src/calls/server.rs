@@ -46,7 +46,7 @@ impl Listening {
         Listening::of(&echo_command(kind)?)
     }
 
-    /// Starts a server and waits until it has said where it listens.
+    /// Starts a server and waits until it has said where it listens, with the address as its last word.
     pub fn of(command: &[OsString]) -> Result<Listening, Failure> {
         let (program, arguments) = command.split_first().ok_or(Failure::Question)?;
         let program = PathBuf::from(program);
@@ -55,9 +55,10 @@ impl Listening {
         let fail = |error| Failure::NotStarted { program: program.clone(), error };
         let mut child = Ended(child.spawn().map_err(fail)?);
         let output = child.0.stdout.take().ok_or(Failure::Question)?;
-        let mut address = String::new();
-        BufReader::new(output).read_line(&mut address).map_err(fail)?;
-        Ok(Listening { address: address.trim().to_owned(), _child: child })
+        let mut said = String::new();
+        BufReader::new(output).read_line(&mut said).map_err(fail)?;
+        let address = said.split_whitespace().next_back().unwrap_or_default().to_owned();
+        Ok(Listening { address, _child: child })
     }
 }
 

@@ -95,12 +95,12 @@ fn main() {
         "workspace",
         "the of a what was",
         "updatePullRequest limit order",
-        "w7 delet",
+        "w7 delete",
     ];
     for query in queries {
         timed(&format!("search `{query}`"), 1000, || pool.search(query, 10));
     }
-    timed("nearest", 100, || pool.nearest("mcp__server42__raed_file_0", 3).len());
+    timed("nearest", 100, || pool.nearest("mcp__server42__reed_file_0", 3).len());
     let tool = pool.find("mcp__server42__read_file_0").expect("it was made above");
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
     timed("first check", 1, || check(tool, &arguments).is_ok());

@@ -19,7 +19,7 @@ use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
@@ -48,6 +48,8 @@ const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 const SLEPT: Duration = Duration::from_secs(10);
 /// How long a server may take to say that it is there.
 const PING: Duration = Duration::from_secs(10);
+/// How long a server may hold its turn. One that takes longer goes on without it.
+const TURN: Duration = Duration::from_secs(1);
 /// How many questions of a server are answered at once.
 const ANSWERS: usize = 32;
 
@@ -608,7 +610,7 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
         | TransportKind::Sdk
         | TransportKind::ConnectorProxy => &settings.remote_window,
     };
-    let _turn = window.acquire().await;
+    let turn = window.acquire().await;
     let key = format!("{}/{}", wanted.name(), wanted.fingerprint);
     let prepared = {
         let _desk = settings.desks.acquire().await;
@@ -630,7 +632,21 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
         },
         network,
     };
-    let dialled = dial::dial(&address, &terms).await;
+    let dialled = {
+        let dialling = dial::dial(&address, &terms);
+        tokio::pin!(dialling);
+        match timeout(TURN, &mut dialling).await {
+            Ok(dialled) => {
+                drop(turn);
+                dialled
+            }
+            // Whoever is this slow no longer holds up those who wait for their turn.
+            Err(_) => {
+                drop(turn);
+                dialling.await
+            }
+        }
+    };
     // Ends with the program whose words it carries.
     drop((terms, carrier));
     let outcome = match &dialled {

@@ -135,7 +135,7 @@ fn a_contested_name_is_nobodys_when_one_of_them_goes() {
 }
 
 #[test]
-fn a_tool_named_like_anothers_other_name_takes_nothing_from_it() {
+fn a_tool_named_like_the_other_name_of_another_takes_nothing_from_it() {
     let first = pool(&[server("s", &["a.b", "a_b"])]);
     let second = pool(&[server("s", &["a.b", "a_b", "a_b_6b79d51f", "a_b_6b79d51f_c499d3c1"])]);
     assert_eq!(second.tools().len(), 4);
@@ -251,8 +251,8 @@ fn wrong_arguments_are_told_with_place_and_expectation() {
     check_arguments(&schema, &json!({"limit": 50}), &["`limit` should be at most 9"]);
     check_arguments(
         &schema,
-        &json!({"limit": 5, "ordr": "up", "zzzzz": 1}),
-        &["`ordr` is not known, did you mean `order`?", "`zzzzz` is not known"],
+        &json!({"limit": 5, "ordr": "up", "zzzzz": 1}), // misspelt on purpose
+        &["`ordr` is not known, did you mean `order`?", "`zzzzz` is not known"], // misspelt on purpose
     );
     check_arguments(
         &schema,

@@ -3,9 +3,8 @@
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 
-use serde_json::Value as Json;
 use switchboard::audit::Audit;
-use switchboard::call::{Consent, Consented, Consenting, Desk, PermissionQuestion};
+use switchboard::calling::{Consent, Consented, Consenting, Desk, PermissionQuestion};
 use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::engine::Snapshot;
@@ -83,10 +82,8 @@ fn question(ask: &PermissionQuestion<'_>) -> String {
         paint(Meaning::Strong, printable(&tool.server)),
         paint(Meaning::Strong, printable(&tool.name)),
     );
-    let arguments = match ask.arguments {
-        Json::Object(members) if members.is_empty() => String::new(),
-        arguments => format!("{arguments:#}"),
-    };
+    let has_some = ask.arguments.as_object().is_none_or(|members| !members.is_empty());
+    let arguments = if has_some { format!("{:#}", ask.arguments) } else { String::new() };
     for line in arguments.chars().take(SHOWN).collect::<String>().lines() {
         text.push_str(&format!("  {}\n", printable(line)));
     }

@@ -49,7 +49,7 @@ pub fn run(session: &Session, names: &[String], shapes: &[Shape]) -> Result<Done
     Ok(done)
 }
 
-fn items<'s>(snapshot: &'s Snapshot, list: List) -> impl Iterator<Item = (&'s View, &'s Item)> {
+fn items(snapshot: &Snapshot, list: List) -> impl Iterator<Item = (&View, &Item)> {
     let views = snapshot.servers.values();
     views.flat_map(move |view| view.catalogue.items(list).iter().map(move |item| (&**view, item)))
 }

@@ -8,7 +8,7 @@ pub mod address;
 mod answers;
 pub mod ask;
 pub mod audit;
-pub mod call;
+pub mod calling;
 pub mod catalogue;
 pub mod cause;
 pub mod connection;

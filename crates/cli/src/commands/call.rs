@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use switchboard::ask::AskError;
-use switchboard::call::{CallFailure, ToolCall};
+use switchboard::calling::{CallFailure, ToolCall};
 use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;

@@ -242,7 +242,7 @@ pub fn request<'a>(
 
 /// What is passed on of an answer. Pictures take time, so this happens off the runtime's threads.
 async fn bound(desk: &Desk, server: String, answer: Payload) -> Yield {
-    let (limits, keep) = (desk.limits.clone(), desk.keep.clone());
+    let (limits, keep) = (desk.limits, desk.keep.clone());
     let work = move || yielded::of_call(&answer, &server, &limits, &keep);
     match tokio::task::spawn_blocking(work).await {
         Ok(bounded) => bounded,

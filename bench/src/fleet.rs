@@ -190,6 +190,8 @@ is remembered. `swb status` also ends all of them before it ends. The mute serve
 
 `swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own needs are
 not counted, nor is what a thread used that has ended. HTTP is without TLS.
+`swb` watches the folders above the one it runs in for configuration, the system's temporary folder among them here: what others do
+there is in the time while idle.
 
 {memory}",
         machine = facts::line(),

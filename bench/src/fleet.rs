@@ -137,8 +137,8 @@ impl Tools {
         thread::sleep(SETTLING); // waits for another process
         let needs = watched.needs()?;
         thread::sleep(IDLING); // waits for another process
-        let after = watched.needs()?;
-        Ok(Idle { label, needs, processor: after.processor.saturating_sub(needs.processor) })
+        let processor = watched.needs()?.processor_since(&needs);
+        Ok(Idle { label, needs, processor })
     }
 }
 
@@ -188,8 +188,10 @@ is remembered. `swb status` also ends all of them before it ends. The mute serve
 {at_once}
 ## {FEW} servers with {TOOLS} tools each, and nothing to do
 
-`swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own memory is
-not counted.
+`swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own needs are
+not counted, nor is what a thread used that has ended. HTTP is without TLS.
+`swb` watches the folders above the one it runs in for configuration, the system's temporary folder among them here: what others do
+there is in the time while idle.
 
 {memory}",
         machine = facts::line(),
@@ -248,7 +250,7 @@ impl Idle {
             judged("memory in use", self.needs.resident),
             judged("most memory ever in use", self.needs.peak),
             told("threads", self.needs.threads.to_string()),
-            told("processor time until then", time(self.needs.processor)),
+            told("processor time until then", time(self.needs.processor())),
             told("processor time while idle", time(self.processor)),
         ]
     }

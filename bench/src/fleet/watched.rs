@@ -1,6 +1,6 @@
 //! `swb status --watch` at work: when its servers were connected, and what it needs while nothing happens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub struct Watched {
 }
 
 /// What a process holds and has used.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Needs {
     /// Memory that is in use now, in megabytes.
     pub resident: f64,
@@ -39,8 +39,24 @@ pub struct Needs {
     pub peak: f64,
     /// How many threads it has.
     pub threads: usize,
-    /// Time on a processor so far.
-    pub processor: Duration,
+    /// Time on a processor so far, of each thread that lives, by its number.
+    processor: BTreeMap<String, Duration>,
+}
+
+impl Needs {
+    /// Time on a processor so far, of the threads that live.
+    pub fn processor(&self) -> Duration {
+        self.processor.values().sum()
+    }
+
+    /// Time on a processor since then. Threads come and go, so each is compared with itself: one that has ended
+    /// would take all it ever used out of a difference of sums.
+    pub fn processor_since(&self, before: &Needs) -> Duration {
+        let used = |(thread, now): (&String, &Duration)| {
+            now.saturating_sub(before.processor.get(thread).copied().unwrap_or_default())
+        };
+        self.processor.iter().map(used).sum()
+    }
 }
 
 impl Watched {
@@ -95,13 +111,15 @@ impl Watched {
         let threads = fs::read_dir(&path).map_err(|error| Failure::file(&path, error))?;
         let used = threads.flatten().filter_map(|thread| {
             let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
+            let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+            let number = thread.file_name().to_string_lossy().into_owned();
+            Some((number, Duration::from_nanos(nanoseconds)))
         });
         Ok(Needs {
             resident: megabytes("VmRSS:"),
             peak: megabytes("VmHWM:"),
             threads: number(&status, "Threads:").unwrap_or_default(),
-            processor: Duration::from_nanos(used.sum()),
+            processor: used.collect(),
         })
     }
 }
@@ -139,5 +157,18 @@ mod tests {
         assert_eq!(number(status, "VmHWM:"), Some(17_120));
         assert_eq!(number(status, "Threads:"), Some(3));
         assert_eq!(number(status, "VmRSS:"), None);
+    }
+    #[test]
+    fn a_thread_that_ended_hides_nothing_of_what_others_used() {
+        let needs = |threads: &[(&str, u64)]| Needs {
+            processor: threads
+                .iter()
+                .map(|(number, time)| ((*number).to_owned(), Duration::from_millis(*time)))
+                .collect(),
+            ..Needs::default()
+        };
+        let before = needs(&[("1", 10), ("2", 50)]);
+        let after = needs(&[("1", 13), ("3", 2)]);
+        assert_eq!(after.processor_since(&before), Duration::from_millis(5));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::load::{self, Configuration, Surroundings};
@@ -15,15 +15,14 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// The longest that a file that keeps changing is waited for.
 const MOST_STEPS: usize = 20;
 
-/// Files beside the person's decisions that change while servers run.
-const OUR_OWN: [&str; 4] = ["eras.json", "mcp-needs-auth-cache.json", "logs", "running"];
-
 /// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Follower {
     surroundings: Surroundings,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
+    /// The paths that mean something, for the watcher's thread.
+    meant: watch::Sender<Vec<PathBuf>>,
     changes: mpsc::Receiver<()>,
 }
 
@@ -35,12 +34,14 @@ impl Follower {
     ) -> notify::Result<Follower> {
         // One place: a change that finds it taken is part of the one that waits.
         let (tell, changes) = mpsc::channel(1);
+        let (meant, meaning) = watch::channel(Vec::new());
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.as_ref().is_ok_and(matters) {
+            if event.is_ok_and(|event| matters(&event, &meaning.borrow())) {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
-        let mut follower = Follower { surroundings, watcher, watched: BTreeSet::new(), changes };
+        let mut follower =
+            Follower { surroundings, watcher, watched: BTreeSet::new(), meant, changes };
         follower.follow(configuration);
         Ok(follower)
     }
@@ -71,6 +72,11 @@ impl Follower {
             sources.filter_map(|path| nearest_folder(path.parent()?)).collect();
         folders.extend(nearest_folder(&self.surroundings.places.plugins()));
         folders.extend(nearest_folder(&self.surroundings.places.state));
+        let places = &self.surroundings.places;
+        let sources = configuration.looked_at.iter().filter_map(|it| it.source.path());
+        let mut meant: Vec<PathBuf> = sources.map(Path::to_owned).collect();
+        meant.extend([places.plugins(), places.approvals()]);
+        self.meant.send_replace(meant);
         for folder in self.watched.difference(&folders) {
             let _gone_already = self.watcher.unwatch(folder);
         }
@@ -92,17 +98,41 @@ enum Watched {
     More,
 }
 
-/// Reading changes nothing, and what we write ourselves while we work is no configuration.
-fn matters(event: &notify::Event) -> bool {
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        OUR_OWN.contains(&&*name) || name.starts_with(".swb-draft-")
+/// Reading changes nothing, and of what happens in a folder that we watch, only little is about us: a file that is
+/// read, or would be if it were there, and the folders that lead to it.
+fn matters(event: &notify::Event, meant: &[PathBuf]) -> bool {
+    let is_about_us = |path: &PathBuf| {
+        meant.iter().any(|meant| meant.starts_with(path) || path.parent() == Some(meant.as_path()))
     };
     // Where too much happened at once, nobody knows what it was.
-    event.need_rescan() || (!event.kind.is_access() && !event.paths.iter().all(is_ours))
+    event.need_rescan() || (!event.kind.is_access() && event.paths.iter().any(is_about_us))
 }
 
 /// The folder itself, or the nearest above it that is there.
 fn nearest_folder(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|at| at.is_dir()).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind};
+    use notify::{Event, EventKind};
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_read_and_what_leads_to_it_matters() {
+        let meant = ["/h/.config/swb/settings.json", "/h/data/plugins"].map(PathBuf::from);
+        let created = |path: &str| {
+            Event::new(EventKind::Create(CreateKind::Any)).add_path(PathBuf::from(path))
+        };
+        for path in ["/h/.config/swb/settings.json", "/h/.config", "/h/data/plugins/new"] {
+            assert!(matters(&created(path), &meant), "{path}");
+        }
+        for path in ["/h/.config/swb/other.json", "/elsewhere", "/h/.config/swb/.swb-draft-1"] {
+            assert!(!matters(&created(path), &meant), "{path}");
+        }
+        let read = Event::new(EventKind::Access(AccessKind::Any)).add_path(meant[0].clone());
+        assert!(!matters(&read, &meant));
+    }
 }

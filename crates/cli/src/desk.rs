@@ -1,11 +1,11 @@
 //! What calls from the command line depend on: the tools, the rules, and who is asked.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::Arc;
 
 use switchboard::audit::Audit;
 use switchboard::calling::{Consent, Consented, Consenting, Desk, PermissionQuestion};
-use switchboard::config::permission::Mode;
+use switchboard::config::permission::{Breadth, Mode};
 use switchboard::config::shown::printable;
 use switchboard::engine::Snapshot;
 use switchboard::load::Configuration;
@@ -15,6 +15,7 @@ use switchboard::yielded::keep::Keep;
 use crate::exit::Exit;
 use crate::live;
 use crate::outcome::Failure;
+use crate::report;
 use crate::session::Session;
 use crate::style::{Meaning, paint};
 use crate::toolbox;
@@ -56,7 +57,9 @@ struct AtTheTerminal {
 impl Consent for AtTheTerminal {
     fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
         let question = question(ask);
-        let suggestion = ask.suggestions.last().map(|it| it.rule.to_string());
+        // The tool, not its whole server.
+        let of_tool = ask.suggestions.iter().find(|it| it.breadth == Breadth::Tool);
+        let suggestion = of_tool.map(|it| it.rule.to_string());
         let can_ask = self.can_ask;
         Box::pin(async move {
             if !can_ask {
@@ -95,9 +98,7 @@ fn question(ask: &PermissionQuestion<'_>) -> String {
 }
 
 fn ask_person(question: &str) -> std::io::Result<bool> {
-    let mut terminal = anstream::stderr().lock();
-    terminal.write_all(question.as_bytes())?;
-    terminal.flush()?;
+    report::aside(question);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))

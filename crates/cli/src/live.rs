@@ -47,7 +47,7 @@ pub fn run<T>(
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").because(error))?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
         let reaping = tokio::task::spawn_blocking(process::reap);
         let (host, task) = Host::start(options)
@@ -60,7 +60,10 @@ pub fn run<T>(
         let _panicked = task.await;
         let _panicked = reaping.await;
         outcome
-    })
+    });
+    // A person who was being asked when somebody interrupted us may never answer; nothing else is under way.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Comes back when somebody wants us to end.

@@ -1,5 +1,6 @@
 //! One tool call, from a name to a result: resolve, check, permit, send, bound, record.
-//! There is no second way round: a call leaves only with a [`Permit`], and only this file makes one.
+//! A call made here leaves only with a [`Permit`], and only this file makes one. `Host::ask` is below that wall:
+//! whoever uses it to call a tool has decided by themselves.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -144,6 +145,9 @@ impl Host {
         let mut recording = Recording::begin(desk, &call);
         let outcome = self.made(desk, call, &mut recording.record).await;
         recording.record.outcome = word(&outcome).to_owned();
+        if let Err(CallFailure::Denied { because, .. }) = &outcome {
+            recording.record.because.clone_from(because);
+        }
         outcome
     }
 

@@ -52,6 +52,11 @@ fn every_way_to_fail_has_its_own_code_and_is_recorded() {
         r#"{"permissions": {"deny": ["mcp__s__echo(text=secret)"]}}"#,
     );
     insta::assert_snapshot!("denied", scene.swb(&["call", "mcp__s__echo", "text=secret"]).fails(4));
+    let audit = json_of(&scene, &["audit", "--outcome", "denied", "--json"]);
+    assert!(
+        audit["calls"][0]["because"].as_str().is_some_and(|it| it.contains("the deny rule")),
+        "{audit}"
+    );
     let outcomes: Vec<String> = audited(&scene).into_iter().map(|it| it.1).collect();
     assert_eq!(outcomes, ["tool-error", "failed", "failed", "invalid", "invalid", "denied"]);
 }

@@ -3,11 +3,9 @@
 use serde_json::{Value as Json, json};
 use switchboard::catalogue::{Item, List};
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::View;
 use switchboard::engine::Snapshot;
 
-use crate::connected;
 use crate::live;
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
@@ -32,21 +30,12 @@ pub struct Shape {
 /// Connects to the servers that were named, or to all, and lists what they have.
 pub fn run(session: &Session, names: &[String], shapes: &[Shape]) -> Result<Done, Failure> {
     let configuration = session.load()?;
-    live::in_play(session, &configuration, names)?;
-    let snapshot = live::run(session, Persistence::Once, async |host| {
-        host.apply_wanted(live::chosen(&configuration, names)).await;
-        Ok(live::settle(session, host, None, Snapshot::is_settled).await)
-    })?;
-    let mut done = match session.wants_json() {
+    let (snapshot, notes) = live::gathered(session, &configuration, names)?;
+    let done = match session.wants_json() {
         true => super::commands::json(&as_json(&snapshot, shapes)),
         false => Done::text(as_text(session, &snapshot, shapes)),
     };
-    for view in snapshot.servers.values() {
-        if view.status != Status::Connected {
-            done.notes.push_str(&connected::trouble(view));
-        }
-    }
-    Ok(done)
+    Ok(done.note(notes))
 }
 
 fn items(snapshot: &Snapshot, list: List) -> impl Iterator<Item = (&View, &Item)> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use switchboard::address::Around;
 use switchboard::config::cascade::Server;
-use switchboard::connection::Wanted;
 use switchboard::connection::state::Persistence;
+use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
 use switchboard::load::Configuration;
 use switchboard::wire::network;
@@ -189,6 +189,22 @@ pub fn in_play<'c>(
             winner.ok_or_else(|| session.not_found(configuration, name))
         })
         .collect()
+}
+
+/// Connects once to the servers that were named, or to all, and says what is to be said of those that cannot be had.
+pub fn gathered(
+    session: &Session,
+    configuration: &Configuration,
+    names: &[String],
+) -> Result<(Arc<Snapshot>, String), Failure> {
+    in_play(session, configuration, names)?;
+    let snapshot = run(session, Persistence::Once, async |host| {
+        host.apply_wanted(chosen(configuration, names)).await;
+        Ok(settle(session, host, None, Snapshot::is_settled).await)
+    })?;
+    let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
+    let notes = missing.map(|view| connected::trouble(view)).collect();
+    Ok((snapshot, notes))
 }
 
 /// Waits until servers are settled, or time is up, and shows meanwhile what is going on.

@@ -1,7 +1,7 @@
 //! Who asked which tool for what, what was decided and how it ended: one line a call, appended and never changed.
 //! Arguments are there as a digest, not as they are.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
@@ -14,6 +14,7 @@ use switchboard_config::entry::sha256;
 use tokio::sync::oneshot;
 
 use crate::logbook::stamp;
+use crate::store;
 
 /// A file that is larger than this is put aside.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -180,7 +181,7 @@ impl Writer {
     fn append(&self, file: Option<File>, record: &Record) -> io::Result<File> {
         let mut file = match file {
             Some(file) => file,
-            None => self.file()?,
+            None => store::append(&self.path)?,
         };
         let mut line = serde_json::to_string(record)?;
         line.push('\n');
@@ -189,27 +190,10 @@ impl Writer {
             true => {
                 drop(file);
                 self.put_aside()?;
-                self.file()
+                store::append(&self.path)
             }
             false => Ok(file),
         }
-    }
-
-    fn file(&self) -> io::Result<File> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-            builder.mode(0o700);
-            options.mode(0o600);
-        }
-        if let Some(folder) = self.path.parent() {
-            builder.create(folder)?;
-        }
-        options.open(&self.path)
     }
 
     fn put_aside(&self) -> io::Result<()> {

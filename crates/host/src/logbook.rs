@@ -1,7 +1,7 @@
 //! What servers say on standard error, kept on disk: a ring for each, written by one thread for all.
 //! No server waits for the disk; what comes faster than it can be written is left out, and that is noted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
@@ -10,6 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+
+use crate::store;
 
 /// The most that is kept of a server, in two files that take turns.
 pub const LARGEST: u64 = 64 * 1024 * 1024;
@@ -139,19 +141,8 @@ impl Writer {
     }
 
     fn file(&self, server: &str) -> io::Result<(String, File, u64)> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-            builder.mode(0o700);
-            options.mode(0o600);
-        }
-        builder.create(&self.folder)?;
         let [_, newer] = files(&self.folder, server);
-        let file = options.open(newer)?;
+        let file = store::append(&newer)?;
         let size = file.metadata()?.len();
         Ok((server.to_owned(), file, size))
     }

@@ -90,6 +90,21 @@ pub fn change(
     Ok(Outcome::Written)
 }
 
+/// Opens a file of the person's own for adding to its end; it and its folder are made where they are not there.
+pub fn append(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder, Privacy::Owner)?;
+    }
+    let mut options = File::options();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
 /// The file that a path leads to in the end, there or not.
 fn follow_links(path: &Path) -> Result<PathBuf, Unreadable> {
     const MOST_LINKS: usize = 40;

@@ -3,13 +3,9 @@
 use clap::Args;
 use serde_json::{Value as Json, json};
 use switchboard::config::shown::printable;
-use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
-use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 
-use crate::connected;
 use crate::live;
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
@@ -38,13 +34,7 @@ pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
 /// The pool of the servers that were named, or of all, and what is to be said of those that cannot be had.
 pub(super) fn gathered(session: &Session, names: &[String]) -> Result<(Pool, String), Failure> {
     let configuration = session.load()?;
-    live::in_play(session, &configuration, names)?;
-    let snapshot = live::run(session, Persistence::Once, async |host| {
-        host.apply_wanted(live::chosen(&configuration, names)).await;
-        Ok(live::settle(session, host, None, Snapshot::is_settled).await)
-    })?;
-    let views = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-    let notes = views.map(|view| connected::trouble(view)).collect();
+    let (snapshot, notes) = live::gathered(session, &configuration, names)?;
     Ok((toolbox::pool(&configuration, &snapshot), notes))
 }
 

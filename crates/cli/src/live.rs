@@ -90,23 +90,24 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
     let guard = std::env::current_exe()
         .ok()
         .map(|program| GuardProgram { command: program.into(), args: vec![GUARD.into()] });
+    let around = Around {
+        home: machine.home.clone(),
+        working_folder: machine.working_folder.clone(),
+        variables: BTreeMap::clone(&machine.variables),
+    };
+    let usual = Options::new(machine.places.clone(), around);
     Ok(Options {
-        places: machine.places.clone(),
-        around: Around {
-            home: machine.home.clone(),
-            working_folder: machine.working_folder.clone(),
-            variables: BTreeMap::clone(&machine.variables),
-        },
-        local_width: number(session, "MCP_SERVER_CONNECTION_BATCH_SIZE", engine::LOCAL_WIDTH)?,
+        local_width: number(session, "MCP_SERVER_CONNECTION_BATCH_SIZE", usual.local_width)?,
         remote_width: number(
             session,
             "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE",
-            engine::REMOTE_WIDTH,
+            usual.remote_width,
         )?,
-        connect_within: milliseconds(session, "MCP_TIMEOUT", engine::CONNECT_WITHIN)?,
+        connect_within: milliseconds(session, "MCP_TIMEOUT", usual.connect_within)?,
         persistence,
-        network: network(session)?,
+        network: network(session, usual.network)?,
         guard,
+        ..usual
     })
 }
 
@@ -136,7 +137,7 @@ pub fn tokens(session: &Session) -> Result<Option<usize>, Failure> {
 }
 
 /// The way out, as the variables that everybody uses describe it.
-fn network(session: &Session) -> Result<network::Settings, Failure> {
+fn network(session: &Session, usual: network::Settings) -> Result<network::Settings, Failure> {
     let variables = &session.machine.variables;
     let either = |name: &str| {
         let found = variables.get(&name.to_ascii_lowercase()).or_else(|| variables.get(name));
@@ -150,7 +151,6 @@ fn network(session: &Session) -> Result<network::Settings, Failure> {
         }),
     };
     Ok(network::Settings {
-        user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
         proxies: network::Proxies {
             http: either("HTTP_PROXY"),
             https: either("HTTPS_PROXY"),
@@ -158,8 +158,7 @@ fn network(session: &Session) -> Result<network::Settings, Failure> {
             no: either("NO_PROXY"),
         },
         extra_ca: file("NODE_EXTRA_CA_CERTS")?.into_iter().collect(),
-        identity: None,
-        connect_timeout: engine::CONNECT_WITHIN,
+        ..usual
     })
 }
 

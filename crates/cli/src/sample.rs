@@ -60,5 +60,6 @@ pub fn configuration() -> Configuration {
         policy: user.policy,
         disabled: Vec::new(),
         rules: switchboard::config::permission::Rules::default(),
+        hooks: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod document;
 pub mod edit;
 pub mod entry;
+pub mod hooks;
 pub mod import;
 pub mod layer;
 pub mod name;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::hooks::{self, Hook};
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
 use crate::permission::{self, Rules};
@@ -62,6 +63,7 @@ pub const KEYS: &[SettingsKey] = &[
     ),
     key("disabledMcpServers", "array of strings", false, "names of servers that are switched off"),
     key("permissions", "object", true, "which tools may be called, and which ask first"),
+    key("hooks", "object", true, "commands that answer servers' questions before you are asked"),
     key(
         "project",
         "string",
@@ -91,6 +93,8 @@ pub struct Settings {
     pub disabled: Vec<SwitchedOff>,
     /// Its permission rules.
     pub permissions: Rules,
+    /// Commands that answer servers' questions.
+    pub hooks: Vec<Hook>,
 }
 
 impl Settings {
@@ -101,6 +105,7 @@ impl Settings {
             policy: Policy::default(),
             disabled: Vec::new(),
             permissions: Rules::default(),
+            hooks: Vec::new(),
         }
     }
 
@@ -125,6 +130,7 @@ impl Settings {
             let mut reader = Reader { authority, reporter: &mut reporter };
             settings.policy = reader.policy(members);
             settings.permissions = permission::reading::read(members, authority, reader.reporter);
+            settings.hooks = hooks::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);

@@ -108,7 +108,7 @@ impl Host {
         let mut attempt = 1;
         let mut was_repeated = false;
         loop {
-            let error = match self.once(&live, &question).await {
+            let error = match self.once(server, &live, &question).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -137,12 +137,17 @@ impl Host {
         result.map_err(|error| explain(server, error, Repeat::Harmless))
     }
 
-    async fn once(&self, live: &Live, question: &Question) -> Result<Payload, CallError> {
+    async fn once(
+        &self,
+        server: &str,
+        live: &Live,
+        question: &Question,
+    ) -> Result<Payload, CallError> {
         let mut request = live
             .client
             .request(question.method.clone())
             .within_of_progress(question.patience)
-            .answered_by(self.responder());
+            .answered_by(self.counsellor(server));
         if let Some(params) = &question.params {
             request = request.params(params.clone());
         }

@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use switchboard_config::cascade::Effective;
 use switchboard_config::entry::{Fingerprint, TransportKind};
-use switchboard_wire::client::Respond;
+use switchboard_config::hooks::Hook;
 use switchboard_wire::introduction::{Ability, Offer};
 use switchboard_wire::network::{self, Network};
 use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::address::{Around, Certificates};
-use crate::answers::Answers;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
+use crate::counsel::{Counsel, Counsellor, Model};
+use crate::inquiry::{Ask, Nobody};
 use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
 use crate::places::Places;
@@ -41,7 +42,7 @@ const WAITING: usize = 256;
 const DESKS: usize = 24;
 
 /// What a caller decides.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Where our things are.
     pub places: Places,
@@ -59,6 +60,40 @@ pub struct Options {
     pub network: network::Settings,
     /// How to start the process that cleans up after us when we are killed.
     pub guard: Option<GuardProgram>,
+    /// Who answers servers' questions.
+    pub asker: Arc<dyn Ask>,
+    /// The model that servers may ask, where there is one.
+    pub model: Option<Arc<dyn Model>>,
+}
+
+impl Options {
+    /// The usual ones: nobody answers questions, and everything is tried for as long as it makes sense.
+    pub fn new(places: Places, around: Around) -> Options {
+        Options {
+            places,
+            around,
+            local_width: LOCAL_WIDTH,
+            remote_width: REMOTE_WIDTH,
+            connect_within: CONNECT_WITHIN,
+            persistence: Persistence::Patient,
+            network: network::Settings {
+                user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
+                proxies: network::Proxies::default(),
+                extra_ca: Vec::new(),
+                identity: None,
+                connect_timeout: CONNECT_WITHIN,
+            },
+            guard: None,
+            asker: Arc::new(Nobody::default()),
+            model: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("around", &self.around).finish_non_exhaustive()
+    }
 }
 
 /// What every connection shares.
@@ -69,7 +104,9 @@ pub struct Settings {
     pub(crate) connect_within: Duration,
     pub(crate) persistence: Persistence,
     pub(crate) offer: Offer,
-    pub(crate) responder: Arc<dyn Respond>,
+    pub(crate) counsel: Arc<Counsel>,
+    /// Which questions that sent people somewhere are done: server and id.
+    pub(crate) visited: broadcast::Sender<(String, String)>,
     pub(crate) logbook: Logbook,
     pub(crate) eras: Memo,
     pub(crate) walls: Memo,
@@ -89,8 +126,11 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     fn new(options: Options) -> io::Result<Settings> {
-        let responder =
-            Arc::new(Answers::new(std::slice::from_ref(&options.around.working_folder)));
+        let logbook = Logbook::open(&options.places.logs())?;
+        let mut abilities = vec![Ability::Roots, Ability::Elicitation];
+        abilities.extend(options.model.as_ref().map(|_| Ability::Sampling));
+        let folder = options.around.working_folder.clone();
+        let counsel = Counsel::new(folder, options.asker, options.model, logbook.clone());
         Ok(Settings {
             local_window: Semaphore::new(options.local_width.max(1)),
             remote_window: Semaphore::new(options.remote_width.max(1)),
@@ -100,10 +140,11 @@ impl Settings {
                 name: "switchboard".to_owned(),
                 title: "Switchboard".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                abilities: vec![Ability::Roots, Ability::Elicitation],
+                abilities,
             },
-            responder,
-            logbook: Logbook::open(&options.places.logs())?,
+            counsel: Arc::new(counsel),
+            visited: broadcast::Sender::new(WAITING),
+            logbook,
             eras: Memo::new(&options.places.eras(), ERA_LASTS),
             walls: Memo::new(&options.places.walls(), WALL_LASTS),
             scribe: Scribe::start()?,
@@ -231,8 +272,18 @@ impl Host {
         &self.settings.logbook
     }
 
-    pub(crate) fn responder(&self) -> Arc<dyn Respond> {
-        self.settings.responder.clone()
+    /// The commands that answer servers' questions before anybody else, from now on.
+    pub fn set_hooks(&self, hooks: &[Hook]) {
+        self.settings.counsel.set_hooks(hooks);
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn counsellor(&self, server: &str) -> Arc<Counsellor> {
+        let counsel = self.settings.counsel.clone();
+        Arc::new(Counsellor { server: server.to_owned(), counsel })
     }
 
     pub(crate) fn handle(&self, name: &str) -> Option<Handle> {

@@ -5,7 +5,6 @@
 //! where things are.
 
 pub mod address;
-mod answers;
 pub mod ask;
 pub mod audit;
 pub mod calling;
@@ -13,9 +12,12 @@ pub mod catalogue;
 pub mod cause;
 pub mod connection;
 pub mod consent;
+pub mod counsel;
 pub mod engine;
 pub mod form;
+mod hook_command;
 pub mod inheritance;
+pub mod inquiry;
 pub mod load;
 pub mod logbook;
 pub mod memo;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use switchboard_config::approval::Approvals;
 use switchboard_config::cascade::{self, Breadth, Effective, Inputs};
+use switchboard_config::hooks::Hook;
 use switchboard_config::layer::{Layer, Naming, Shape};
 use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
@@ -69,6 +70,8 @@ pub struct Configuration {
     pub disabled: Vec<SwitchedOff>,
     /// Which tools may be called.
     pub rules: Rules,
+    /// Commands that answer servers' questions, an administrator's first.
+    pub hooks: Vec<Hook>,
 }
 
 /// A source that was looked at.
@@ -99,6 +102,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         looked_at: Vec::new(),
         problems: Vec::new(),
         rules: Rules::default(),
+        hooks: Vec::new(),
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -130,6 +134,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         policy,
         disabled,
         rules: reader.rules,
+        hooks: reader.hooks,
     }
 }
 
@@ -138,6 +143,7 @@ struct Reader<'a> {
     looked_at: Vec<LookedAt>,
     problems: Vec<Problem>,
     rules: Rules,
+    hooks: Vec<Hook>,
 }
 
 impl Reader<'_> {
@@ -228,7 +234,10 @@ impl Reader<'_> {
             if path.symlink_metadata().is_ok() {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
+                let hooks = self.hooks.len();
                 self.settings(Scope::Local, &path, inputs);
+                // Commands of another project are no business of this one.
+                self.hooks.truncate(hooks);
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
                 for layer in &mut inputs.layers[before..] {
@@ -242,6 +251,7 @@ impl Reader<'_> {
         self.note_layer(&settings.layer);
         self.rules = std::mem::take(&mut self.rules).and(settings.permissions);
         inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
+        self.hooks.extend(settings.hooks);
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);
     }

@@ -51,6 +51,16 @@ pub enum Id {
     Other(Bytes),
 }
 
+impl Id {
+    /// Is this JSON the same id?
+    pub fn is_json(&self, json: &str) -> bool {
+        match self {
+            Id::Number(number) => json.parse() == Ok(*number),
+            Id::Other(raw) => raw[..] == *json.as_bytes(),
+        }
+    }
+}
+
 /// The error that the other side answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the other side answered with error {code}: {message}")]

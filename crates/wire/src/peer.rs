@@ -6,7 +6,7 @@ mod driver;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -37,6 +37,8 @@ struct Shared {
     // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
     departures: mpsc::UnboundedSender<Departure>,
     numbers: AtomicU64,
+    /// How many questions of the other side wait for somebody here.
+    open: Arc<AtomicUsize>,
     end: watch::Receiver<Option<LinkEnd>>,
     carries_headers: bool,
 }
@@ -77,6 +79,24 @@ pub struct IncomingRequest {
     /// Its parameters.
     pub params: Option<Payload>,
     answer: Option<mpsc::Sender<Message>>,
+    _open: Open,
+}
+
+/// Counts a question for as long as it waits.
+#[derive(Debug)]
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn count(open: &Arc<AtomicUsize>) -> Open {
+        open.fetch_add(1, Ordering::Relaxed);
+        Open(open.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What was odd about a connection.
@@ -152,7 +172,9 @@ impl Peer {
         let (to_listener, events) = mpsc::channel(EVENTS);
         let (ended, end) = watch::channel(None);
         let (answers, from_answers) = mpsc::channel(ANSWERS);
-        let driver = driver::Driver::new(link, to_listener, answers, ended);
+        let open: Arc<AtomicUsize> = Arc::default();
+        let outlets = driver::Outlets { events: to_listener, answers, open: open.clone(), ended };
+        let driver = driver::Driver::new(link, outlets);
         let inlets = driver::Inlets {
             commands: from_callers,
             answers: from_answers,
@@ -161,7 +183,7 @@ impl Peer {
         let task = tokio::spawn(driver.run(inlets));
         let numbers = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
-        let shared = Shared { commands, departures, numbers, end, carries_headers };
+        let shared = Shared { commands, departures, numbers, open, end, carries_headers };
         Connection { peer: Peer(Arc::new(shared)), events, task }
     }
 
@@ -199,6 +221,11 @@ impl Peer {
             Ok(how) => how.clone().unwrap_or(LinkEnd::Closed),
             Err(_) => LinkEnd::Closed,
         }
+    }
+
+    /// Does the other side wait for an answer of ours?
+    fn is_asked(&self) -> bool {
+        self.0.open.load(Ordering::Relaxed) > 0
     }
 
     fn how_it_ended(&self) -> LinkEnd {

@@ -7,18 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
 use switchboard_config::entry::TransportKind;
+use switchboard_wire::client::Respond;
 use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
 use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
 use switchboard_wire::link::LinkEnd;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Id, Payload, RemoteError};
 use switchboard_wire::network::Network;
 use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::state::{Act, Event, MOST_ATTEMPTS, State};
@@ -26,6 +29,7 @@ use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
 use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
+use crate::counsel::Counsellor;
 use crate::engine::Settings;
 use crate::memo::Edit;
 use crate::trouble;
@@ -42,6 +46,8 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
 /// What a server says when it has begun to tell us of changes.
 const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
+/// What a server says when it is done with what it sent somebody to a page for.
+const VISITED: &str = "notifications/elicitation/complete";
 /// How often we look whether the machine slept.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
@@ -73,6 +79,8 @@ pub(super) struct Task {
     generation: u64,
     began: Instant,
     answering: JoinSet<()>,
+    /// Which question each of them answers.
+    asked: Vec<(Id, AbortHandle)>,
     clock: (Instant, SystemTime),
 }
 
@@ -146,6 +154,7 @@ impl Task {
             generation: 0,
             began: Instant::now(),
             answering: JoinSet::new(),
+            asked: Vec::new(),
             clock: (Instant::now(), SystemTime::now()),
         }
     }
@@ -407,13 +416,18 @@ impl Task {
                     self.touch(&List::ALL);
                 }
             }
+            Said::Notification { method, params } if method == "notifications/cancelled" => {
+                self.withdraw(params.as_ref());
+            }
+            Said::Notification { method, params } if method == VISITED => {
+                self.visited(params.as_ref());
+            }
             Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
             Said::Request(request) => self.be_asked(request),
         }
     }
 
     fn be_asked(&mut self, request: IncomingRequest) {
-        let responder = self.settings.responder.clone();
         if self.answering.len() >= ANSWERS {
             self.answering.spawn(request.refuse(RemoteError {
                 code: -32603,
@@ -422,7 +436,10 @@ impl Task {
             }));
             return;
         }
-        self.answering.spawn(async move {
+        let counsel = self.settings.counsel.clone();
+        let responder = Counsellor { server: self.wanted.name().to_owned(), counsel };
+        let id = request.id.clone();
+        let answering = self.answering.spawn(async move {
             let method = request.method.clone();
             let params = request.params.clone();
             match responder.respond(&method, params).await {
@@ -430,6 +447,34 @@ impl Task {
                 Err(error) => request.refuse(error).await,
             }
         });
+        self.asked.retain(|(_, answering)| !answering.is_finished());
+        self.asked.push((id, answering));
+    }
+
+    /// The server does not want to know any more: whoever is being asked is left in peace.
+    fn withdraw(&mut self, params: Option<&Payload>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: Box<RawValue>,
+        }
+        let Some(cancelled) = params.and_then(|it| it.decode::<Cancelled>().ok()) else { return };
+        self.asked.retain(|(id, answering)| {
+            let is_meant = id.is_json(cancelled.request_id.get());
+            if is_meant {
+                answering.abort();
+            }
+            !is_meant
+        });
+    }
+
+    /// The server is done with what it sent somebody to a page for.
+    fn visited(&self, params: Option<&Payload>) {
+        let params: Option<Json> = params.and_then(|it| it.decode().ok());
+        if let Some(id) = params.as_ref().and_then(|it| it["elicitationId"].as_str()) {
+            let news = (self.wanted.name().to_owned(), id.to_owned());
+            let _nobody_waits = self.settings.visited.send(news);
+        }
     }
 
     /// Modern servers say what changed only to those who listen.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -93,7 +93,8 @@ impl Call {
         self
     }
 
-    /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew.
+    /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew, and it does not
+    /// end while the other side waits for an answer of ours.
     pub fn within_of_progress(mut self, patience: Duration) -> Call {
         self.patience = Patience::SinceProgress(patience);
         self
@@ -240,7 +241,17 @@ impl Calling {
         let (Some(alarm), Some(limit)) = (&mut self.alarm, self.patience.limit()) else {
             return Poll::Pending;
         };
-        ready!(alarm.as_mut().poll(task));
+        while alarm.as_mut().poll(task).is_ready() {
+            // The other side asked us something on its way, and people take as long as people take.
+            if !matches!(self.patience, Patience::SinceProgress(_)) || !self.peer.is_asked() {
+                return self.give_up(limit);
+            }
+            alarm.as_mut().reset(Instant::now() + limit);
+        }
+        Poll::Pending
+    }
+
+    fn give_up(&mut self, limit: Duration) -> Poll<Result<Payload, CallError>> {
         self.abandon("no answer came in time");
         Poll::Ready(Err(CallError::Timeout(limit)))
     }

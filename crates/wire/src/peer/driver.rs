@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::call::{Answered, Progress, Waiting};
-use super::{Command, Departure, Event, IncomingRequest, Statistics};
+use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
 use crate::message::{Id, Message, Payload, RemoteError};
 
@@ -32,25 +34,27 @@ pub(super) struct Inlets {
     pub(super) departures: mpsc::UnboundedReceiver<Departure>,
 }
 
+/// Where the task tells what happens.
+pub(super) struct Outlets {
+    pub(super) events: mpsc::Sender<Event>,
+    /// For answers to the other side's questions.
+    pub(super) answers: mpsc::Sender<Message>,
+    /// How many of its questions wait.
+    pub(super) open: Arc<AtomicUsize>,
+    pub(super) ended: watch::Sender<Option<LinkEnd>>,
+}
+
 pub(super) struct Driver<L> {
     link: L,
     waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
-    events: mpsc::Sender<Event>,
-    /// For answers to the other side's questions.
-    answers: mpsc::Sender<Message>,
-    ended: watch::Sender<Option<LinkEnd>>,
+    outlets: Outlets,
     statistics: Statistics,
 }
 
 impl<L: Link> Driver<L> {
-    pub(super) fn new(
-        link: L,
-        events: mpsc::Sender<Event>,
-        answers: mpsc::Sender<Message>,
-        ended: watch::Sender<Option<LinkEnd>>,
-    ) -> Driver<L> {
+    pub(super) fn new(link: L, outlets: Outlets) -> Driver<L> {
         let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::default(), events, answers, ended, statistics }
+        Driver { link, waiting: HashMap::default(), outlets, statistics }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
@@ -89,7 +93,7 @@ impl<L: Link> Driver<L> {
                 },
             }
         };
-        self.ended.send_replace(Some(how.clone()));
+        self.outlets.ended.send_replace(Some(how.clone()));
         commands.close();
         for (_, waiting) in self.waiting.drain() {
             let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
@@ -170,7 +174,7 @@ impl<L: Link> Driver<L> {
             }
             return;
         }
-        if self.events.try_send(Event::Notification { method, params }).is_err() {
+        if self.outlets.events.try_send(Event::Notification { method, params }).is_err() {
             self.statistics.dropped_notifications += 1;
         }
     }
@@ -181,8 +185,10 @@ impl<L: Link> Driver<L> {
             self.reply(id, outcome);
             return;
         }
-        let request = IncomingRequest { id, method, params, answer: Some(self.answers.clone()) };
-        let Err(error) = self.events.try_send(Event::Request(request)) else { return };
+        let answer = Some(self.outlets.answers.clone());
+        let _open = Open::count(&self.outlets.open);
+        let request = IncomingRequest { id, method, params, answer, _open };
+        let Err(error) = self.outlets.events.try_send(Event::Request(request)) else { return };
         self.statistics.refused_requests += 1;
         let message = match &error {
             TrySendError::Full(_) => "too many questions are waiting",

@@ -1,0 +1,252 @@
+//! Reads the `hooks` of a settings file: commands that answer a server's question before a person is asked.
+//! Running them is the host's part.
+
+use std::time::Duration;
+
+use crate::decode;
+use crate::document::{Member, Node, Value};
+use crate::layer::find;
+use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::settings::{SettingsKey, key};
+use crate::source::Origin;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "hooks";
+/// The one occasion there is.
+const ELICITATION: &str = "Elicitation";
+/// How long a command may take, unless it is said.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest that can be said.
+const LONGEST_TIMEOUT: f64 = 24.0 * 3600.0;
+
+/// Every key of `hooks`.
+pub const KEYS: &[SettingsKey] = &[key(
+    ELICITATION,
+    "array of groups",
+    true,
+    "commands that get a server's question as JSON, and may answer it; `matcher` names the servers",
+)];
+
+/// A command that may answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// The servers whose questions it gets: names with `*`, and `|` between them. Empty for all.
+    pub matcher: String,
+    /// The command, for the shell.
+    pub command: String,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+impl Hook {
+    /// Does it get the questions of this server?
+    pub fn is_about(&self, server: &str) -> bool {
+        let matches = |pattern: &str| glob(pattern.trim().as_bytes(), server.as_bytes());
+        self.matcher.is_empty() || self.matcher.split('|').any(matches)
+    }
+}
+
+/// Names are short and patterns are the person's own, so that going back costs nothing.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut seen) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, seen));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[seen]) {
+            (at, seen) = (at + 1, seen + 1);
+        } else if let Some((place, taken)) = star {
+            star = Some((place, taken + 1));
+            (at, seen) = (place + 1, taken + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|it| *it == b'*')
+}
+
+/// Reads `hooks` out of a settings file's members.
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<Hook> {
+    let mut reader = Reader { reporter, hooks: Vec::new() };
+    if let Some(member) = find(members, KEY).filter(|it| it.node.value != Value::Null) {
+        reader.occasions(&member.node);
+    }
+    reader.hooks
+}
+
+struct Reader<'r, 'l> {
+    reporter: &'r mut Reporter<'l>,
+    hooks: Vec<Hook>,
+}
+
+impl Reader<'_, '_> {
+    fn occasions(&mut self, node: &Node) {
+        let Some(members) = self.object(node, KEY) else { return };
+        for member in members {
+            if member.key != ELICITATION {
+                let nearest = decode::nearest(&member.key, [ELICITATION].into_iter());
+                let key = format!("{KEY}.{}", member.key);
+                let subject = Subject { server: None, key: &key };
+                self.reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
+                continue;
+            }
+            let key = format!("{KEY}.{ELICITATION}");
+            for (index, group) in self.array(&member.node, &key).into_iter().flatten().enumerate() {
+                self.group(group, &format!("{key}[{index}]"));
+            }
+        }
+    }
+
+    fn group(&mut self, node: &Node, key: &str) {
+        let Some(members) = self.object(node, key) else { return };
+        let matcher = match find(members, "matcher") {
+            None => String::new(),
+            Some(member) => match self.text(&member.node, &format!("{key}.matcher")) {
+                Some(text) => text,
+                None => return,
+            },
+        };
+        let list = format!("{key}.hooks");
+        let Some(member) = find(members, "hooks") else {
+            return self.wrong(node, &list, "an array");
+        };
+        for (index, hook) in self.array(&member.node, &list).into_iter().flatten().enumerate() {
+            self.hook(hook, &format!("{list}[{index}]"), &matcher);
+        }
+    }
+
+    fn hook(&mut self, node: &Node, key: &str, matcher: &str) {
+        let Some(members) = self.object(node, key) else { return };
+        let kind = find(members, "type").map(|it| &it.node);
+        if let Some(kind) = kind.filter(|it| it.value != Value::Text("command".to_owned())) {
+            return self.wrong(kind, &format!("{key}.type"), "`command`");
+        }
+        let place = format!("{key}.command");
+        let Some(command) = find(members, "command") else {
+            return self.wrong(node, &place, "a string");
+        };
+        let Some(command) = self.text(&command.node, &place) else { return };
+        let timeout = match find(members, "timeout") {
+            None => USUAL_TIMEOUT,
+            Some(member) => match seconds(&member.node) {
+                Some(timeout) => timeout,
+                None => {
+                    return self.wrong(&member.node, &format!("{key}.timeout"), "seconds above 0");
+                }
+            },
+        };
+        let origin = self.reporter.origin(node.span);
+        self.hooks.push(Hook { matcher: matcher.to_owned(), command, timeout, origin });
+    }
+
+    fn object<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Member]> {
+        match &node.value {
+            Value::Object(members) => Some(members),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+                self.wrong(node, key, "an object");
+                None
+            }
+        }
+    }
+
+    fn array<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::Array(nodes) => Some(nodes),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Object(_) => {
+                self.wrong(node, key, "an array");
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+        match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.wrong(node, key, "a string");
+                None
+            }
+        }
+    }
+
+    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.reporter.report(node.span, Subject { server: None, key }, kind);
+    }
+}
+
+fn seconds(node: &Node) -> Option<Duration> {
+    let Value::Number(number) = &node.value else { return None };
+    let seconds: f64 = number.to_string().parse().ok()?;
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST_TIMEOUT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+    }
+
+    #[test]
+    fn a_group_of_commands_is_read_with_the_servers_it_is_about() {
+        let settings = read(
+            r#"{"hooks": {"Elicitation": [
+                {"matcher": "files|git*", "hooks": [{"type": "command", "command": "one", "timeout": 2.5}]},
+                {"hooks": [{"command": "two"}]}
+            ]}}"#,
+        );
+        assert!(settings.layer.problems.is_empty(), "{:?}", settings.layer.problems);
+        let [one, two] = &settings.hooks[..] else { panic!("{:?}", settings.hooks) };
+        assert_eq!((one.command.as_str(), one.timeout.as_millis()), ("one", 2500));
+        assert_eq!((two.command.as_str(), two.timeout.as_secs()), ("two", 60));
+        for (server, expected) in
+            [("files", true), ("github", true), ("git", true), ("file", false), ("agit", false)]
+        {
+            assert_eq!((one.is_about(server), two.is_about(server)), (expected, true), "{server}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_reported_with_its_place_and_runs_nothing() {
+        for (text, key) in [
+            (r#"{"hooks": []}"#, "hooks"),
+            (r#"{"hooks": {"PreToolUse": []}}"#, "hooks.PreToolUse"),
+            (r#"{"hooks": {"Elicitation": {}}}"#, "hooks.Elicitation"),
+            (r#"{"hooks": {"Elicitation": [1]}}"#, "hooks.Elicitation[0]"),
+            (r#"{"hooks": {"Elicitation": [{}]}}"#, "hooks.Elicitation[0].hooks"),
+            (
+                r#"{"hooks": {"Elicitation": [{"matcher": 1, "hooks": []}]}}"#,
+                "hooks.Elicitation[0].matcher",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"type": "prompt", "command": "x"}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].type",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"command": ["x"]}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].command",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"command": "x", "timeout": 0}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].timeout",
+            ),
+        ] {
+            let settings = read(text);
+            let keys: Vec<_> =
+                settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+            assert_eq!((keys, settings.hooks.len()), (vec![key], 0), "{text}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs a command that answers a server's question: the question goes to its standard input as JSON, its answer is
+//! what it prints. Silence means that it has no opinion; the exit code 2 means no.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use switchboard_config::hooks::Hook;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::inquiry::Reply;
+
+/// The most that a command may print.
+const MOST: u64 = 1024 * 1024;
+/// The exit code of a command that says no.
+const NO: i32 = 2;
+/// The longest reason that is passed on, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// What a command said.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answered {
+    /// This.
+    Reply(Reply),
+    /// Nothing: it is for somebody else to answer.
+    Nothing,
+}
+
+/// Why a command said nothing that can be used.
+#[derive(Debug, Error)]
+pub(crate) enum HookError {
+    #[error("it cannot be run: {0}")]
+    Run(#[from] io::Error),
+    #[error("it took longer than {} s", .0.as_secs_f64())]
+    Slow(Duration),
+    #[error("it ended with {status}: {said}")]
+    Failed { status: std::process::ExitStatus, said: String },
+    #[error("what it printed is no answer: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// Asks a command.
+pub(crate) async fn ask(
+    hook: &Hook,
+    server: &str,
+    params: &Json,
+    folder: &Path,
+) -> Result<Answered, HookError> {
+    let asked = question(server, params, folder).to_string();
+    let work = run(&hook.command, &asked, folder);
+    let (status, printed, said) =
+        timeout(hook.timeout, work).await.map_err(|_| HookError::Slow(hook.timeout))??;
+    let said: String = said.trim().chars().take(LONGEST_REASON).collect();
+    match status.code() {
+        Some(0) => understood(&printed),
+        Some(NO) => {
+            let reason = if said.is_empty() { "a hook said no".to_owned() } else { said };
+            Ok(Answered::Reply(Reply::Decline(reason)))
+        }
+        Some(_) | None => Err(HookError::Failed { status, said }),
+    }
+}
+
+fn question(server: &str, params: &Json, folder: &Path) -> Json {
+    let mut asked = json!({
+        "hook_event_name": "Elicitation",
+        "cwd": folder,
+        "mcp_server_name": server,
+        "message": params["message"],
+        "mode": params["mode"].as_str().unwrap_or("form"),
+    });
+    for (theirs, ours) in [
+        ("requestedSchema", "requested_schema"),
+        ("url", "url"),
+        ("elicitationId", "elicitation_id"),
+    ] {
+        if let Some(value) = params.get(theirs) {
+            asked[ours] = value.clone();
+        }
+    }
+    asked
+}
+
+/// Runs it in the shell, which is where people write such commands for. It ends when nobody waits for it any more.
+async fn run(
+    command: &str,
+    input: &str,
+    folder: &Path,
+) -> io::Result<(std::process::ExitStatus, String, String)> {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let mut child = Command::new(shell)
+        .args([flag, command])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let stdin = child.stdin.take();
+    let feeding = async {
+        if let Some(mut stdin) = stdin {
+            // A command that does not want to know need not read.
+            let _unread = stdin.write_all(input.as_bytes()).await;
+        }
+    };
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let ((), printed, said) = tokio::join!(feeding, all(stdout), all(stderr));
+    Ok((child.wait().await?, printed?, said?))
+}
+
+async fn all(from: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        from.take(MOST).read_to_end(&mut bytes).await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[derive(Deserialize)]
+struct Printed {
+    #[serde(default)]
+    action: Option<Action>,
+    #[serde(default)]
+    content: Map<String, Json>,
+    #[serde(default)]
+    reason: Option<String>,
+    /// The same inside an object of this name, as other programs' hooks print it.
+    #[serde(default, rename = "hookSpecificOutput")]
+    inner: Option<Box<Printed>>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+fn understood(printed: &str) -> Result<Answered, HookError> {
+    if printed.trim().is_empty() {
+        return Ok(Answered::Nothing);
+    }
+    let outer: Printed = serde_json::from_str(printed)?;
+    let said = match outer.inner {
+        Some(inner) => *inner,
+        None => outer,
+    };
+    let reason = || said.reason.clone().unwrap_or_else(|| "a hook said so".to_owned());
+    Ok(match said.action {
+        None => Answered::Nothing,
+        Some(Action::Accept) => Answered::Reply(Reply::Accept(said.content)),
+        Some(Action::Decline) => Answered::Reply(Reply::Decline(reason())),
+        Some(Action::Cancel) => Answered::Reply(Reply::Cancel(reason())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_config::scope::Scope;
+    use switchboard_config::source::{Origin, Source};
+
+    use super::*;
+
+    async fn said(command: &str, within: Duration) -> Result<Answered, HookError> {
+        let source = Source::file(Scope::User, "settings.json");
+        let hook = Hook {
+            matcher: String::new(),
+            command: command.to_owned(),
+            timeout: within,
+            origin: Origin { source, position: None },
+        };
+        let params = json!({"message": "Who?", "requestedSchema": {"properties": {}}});
+        ask(&hook, "files", &params, Path::new("/")).await
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_command_sees_the_question_and_answers_it() {
+        // The answer is made from the question, so the question was read.
+        let command = r#"grep -o '"mcp_server_name":"files"' >/dev/null && echo '{"action":"accept","content":{"a":1}}'"#;
+        let content = json!({"a": 1}).as_object().cloned().unwrap_or_default();
+        let expected = Answered::Reply(Reply::Accept(content));
+        assert_eq!(said(command, LONG).await.expect("an answer"), expected);
+        let wrapped = r#"echo '{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"a":1}}}'"#;
+        assert_eq!(said(wrapped, LONG).await.expect("an answer"), expected);
+    }
+
+    #[tokio::test]
+    async fn silence_is_no_opinion_and_two_is_no() {
+        assert_eq!(said("true", LONG).await.expect("an answer"), Answered::Nothing);
+        assert_eq!(said("echo '{}'", LONG).await.expect("an answer"), Answered::Nothing);
+        let no = Answered::Reply(Reply::Decline("not here".to_owned()));
+        assert_eq!(said("echo not here >&2; exit 2", LONG).await.expect("an answer"), no);
+        let cancel = Answered::Reply(Reply::Cancel("later".to_owned()));
+        let command = r#"echo '{"action":"cancel","reason":"later"}'"#;
+        assert_eq!(said(command, LONG).await.expect("an answer"), cancel);
+    }
+
+    #[tokio::test]
+    async fn every_way_to_fail_says_what_happened() {
+        let failed = |it: Result<Answered, HookError>| it.expect_err("a failure").to_string();
+        assert!(failed(said("echo oh >&2; exit 7", LONG).await).contains("7: oh"));
+        assert!(failed(said("echo hello", LONG).await).contains("no answer"));
+        assert!(failed(said("echo '{\"action\":\"perhaps\"}'", LONG).await).contains("perhaps"));
+        let slow = failed(said("sleep 60", Duration::from_millis(50)).await);
+        assert_eq!(slow, "it took longer than 0.05 s");
+    }
+}

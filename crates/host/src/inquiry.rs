@@ -1,0 +1,235 @@
+//! What servers ask people, and the port through which people answer. Who stands behind the port, a terminal, a
+//! window, a client of ours, is decided by whoever starts the host.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::{Map, Value as Json};
+use thiserror::Error;
+use url::Url;
+
+use crate::form::{Form, FormError};
+
+/// The longest message that a person is shown, in characters.
+const LONGEST_MESSAGE: usize = 4000;
+/// The longest address that a person is sent to.
+const LONGEST_URL: usize = 4096;
+
+/// Answers what servers ask. Takes as long as people take; dropping the future withdraws the question.
+pub trait Ask: Send + Sync {
+    /// Answers one question.
+    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a>;
+
+    /// Waits with somebody who has been sent to a page, until they have waited enough. Where nobody can say so, only
+    /// the server ends the wait.
+    fn wait<'a>(&'a self, inquiry: &'a Inquiry) -> Waiting<'a> {
+        let _nobody_says_anything = inquiry;
+        Box::pin(std::future::pending())
+    }
+}
+
+/// An answer that is being waited for.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+/// Somebody's patience.
+pub type Waiting<'a> = Pin<Box<dyn Future<Output = Waited> + Send + 'a>>;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inquiry {
+    /// Who asks.
+    pub server: String,
+    /// What.
+    pub subject: Subject,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Subject {
+    /// Some answers.
+    Form(Form),
+    /// To go somewhere.
+    Visit(Visit),
+    /// May the server use the model that is configured?
+    Sample(Sample),
+}
+
+/// Somewhere to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visit {
+    /// What the server says to the person.
+    pub message: String,
+    /// Where. Always a web address.
+    pub url: Url,
+    /// What the server calls it when it is done.
+    pub id: Option<String>,
+}
+
+/// What a server wants from a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// What it tells the model about itself.
+    pub system: Option<String>,
+    /// What is said to it: who, and what.
+    pub messages: Vec<(String, String)>,
+    /// How long the answer may be.
+    pub longest: Option<u64>,
+}
+
+/// What somebody answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// Yes; to a form, with these answers. They are checked again.
+    Accept(Map<String, Json>),
+    /// No, and why.
+    Decline(String),
+    /// Nobody wants to decide, and why.
+    Cancel(String),
+}
+
+/// What became of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// It is to be tried again now.
+    Enough,
+    /// It is not to be tried again.
+    GivenUp,
+}
+
+/// Nobody. Every question is declined, for this reason.
+#[derive(Debug, Clone)]
+pub struct Nobody(pub String);
+
+impl Default for Nobody {
+    fn default() -> Nobody {
+        Nobody("nobody is here to answer".to_owned())
+    }
+}
+
+impl Ask for Nobody {
+    fn ask<'a>(&'a self, _inquiry: &'a Inquiry) -> Asking<'a> {
+        Box::pin(async move { Reply::Decline(self.0.clone()) })
+    }
+}
+
+/// Why a question is not put to anybody.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unaskable {
+    /// Its form makes no sense.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// It sends people somewhere that is no web address.
+    #[error("the address to visit is not a plain http or https address")]
+    Address,
+    /// Nobody knows what it is.
+    #[error("questions of the mode `{0}` are not known")]
+    Mode(String),
+}
+
+impl Subject {
+    /// Reads the parameters of `elicitation/create`.
+    pub fn elicitation(params: &Json) -> Result<Subject, Unaskable> {
+        match params["mode"].as_str().unwrap_or("form") {
+            "form" => {
+                let mut form = Form::read(params)?;
+                form.message = cut(&form.message);
+                Ok(Subject::Form(form))
+            }
+            "url" => Visit::read(params).map(Subject::Visit),
+            other => Err(Unaskable::Mode(other.chars().take(40).collect())),
+        }
+    }
+}
+
+impl Visit {
+    /// Reads a question that sends people somewhere.
+    pub fn read(params: &Json) -> Result<Visit, Unaskable> {
+        let text = params["url"].as_str().filter(|it| it.len() <= LONGEST_URL);
+        // What a parser would quietly take away does not belong into an address.
+        let text = text.filter(|it| !it.contains(|c: char| c.is_control() || c.is_whitespace()));
+        let url = text.and_then(|it| Url::parse(it).ok());
+        let is_plain = |url: &Url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.host_str().is_some()
+                && url.username().is_empty()
+                && url.password().is_none()
+        };
+        Ok(Visit {
+            message: cut(params["message"].as_str().unwrap_or_default()),
+            url: url.filter(is_plain).ok_or(Unaskable::Address)?,
+            id: params["elicitationId"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+impl Sample {
+    /// Reads the parameters of `sampling/createMessage`, as far as a person needs them.
+    pub fn read(params: &Json) -> Sample {
+        let message = |it: &Json| {
+            let role = it["role"].as_str().unwrap_or_default();
+            let content = match &it["content"] {
+                Json::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
+                one => part(one),
+            };
+            (cut(role), cut(&content))
+        };
+        Sample {
+            system: params["systemPrompt"].as_str().map(cut),
+            messages: params["messages"].as_array().into_iter().flatten().map(message).collect(),
+            longest: params["maxTokens"].as_u64(),
+        }
+    }
+}
+
+fn part(content: &Json) -> String {
+    match (content["text"].as_str(), content["type"].as_str()) {
+        (Some(text), _) => text.to_owned(),
+        (None, kind) => format!("[{}]", kind.unwrap_or("something")),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let mut cut: String = text.chars().take(LONGEST_MESSAGE).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn people_are_sent_to_plain_web_addresses_only() {
+        let visit = |url: &str| Visit::read(&json!({"url": url, "elicitationId": "1"}));
+        for good in ["https://example.com/a?b=c#d", "http://localhost:8080/"] {
+            assert_eq!(visit(good).map(|it| it.url.to_string()), Ok(good.to_owned()));
+        }
+        let long = format!("https://example.com/{}", "a".repeat(LONGEST_URL));
+        for bad in [
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "data:text/html,x",
+            "https://user:pass@example.com/",
+            "https://example.com/\nX",
+            "https://exa\tmple.com/",
+            "--help",
+            "",
+            "vscode://x",
+            &long,
+        ] {
+            assert_eq!(visit(bad), Err(Unaskable::Address), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_question_is_a_form_unless_it_says_otherwise() {
+        let form = json!({"message": "m", "requestedSchema": {"properties": {}}});
+        assert!(matches!(Subject::elicitation(&form), Ok(Subject::Form(_))));
+        let strange = json!({"mode": "telepathy"});
+        assert_eq!(Subject::elicitation(&strange), Err(Unaskable::Mode("telepathy".to_owned())));
+        assert!(matches!(Subject::elicitation(&json!({})), Err(Unaskable::Form(_))));
+    }
+}

@@ -48,6 +48,24 @@ pub enum Edit {
         /// The text.
         text: String,
     },
+    /// Adds a text to a list inside an object at the top level, unless it is there. Both are made where they are not.
+    AddToListIn {
+        /// The object's key.
+        object: String,
+        /// The list's key in it.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// Takes a text out of a list inside an object at the top level.
+    RemoveFromListIn {
+        /// The object's key.
+        object: String,
+        /// The list's key in it.
+        key: String,
+        /// The text.
+        text: String,
+    },
     /// Sets a key at the top level, unless it is there.
     Initialise {
         /// The key.
@@ -65,6 +83,12 @@ impl fmt::Debug for Edit {
             Edit::SetKey { name, key, .. } => write!(f, "SetKey({name}, {key})"),
             Edit::AddToList { key, text } => write!(f, "AddToList({key}, {text})"),
             Edit::RemoveFromList { key, text } => write!(f, "RemoveFromList({key}, {text})"),
+            Edit::AddToListIn { object, key, text } => {
+                write!(f, "AddToListIn({object}, {key}, {text})")
+            }
+            Edit::RemoveFromListIn { object, key, text } => {
+                write!(f, "RemoveFromListIn({object}, {key}, {text})")
+            }
             Edit::Initialise { key, .. } => write!(f, "Initialise({key})"),
         }
     }
@@ -118,6 +142,23 @@ pub fn has_server(text: &str, name: &str) -> bool {
     })
 }
 
+/// The texts of a list inside an object at the top level. A text that makes no sense has none.
+pub fn texts_in(text: &str, object: &str, key: &str) -> Vec<String> {
+    let text = without_mark(text);
+    let Some(root) = Document::parse(text).ok().and_then(|document| document.root) else {
+        return Vec::new();
+    };
+    let list = Place { text, node: &root }.member(object).and_then(|it| it.member(key));
+    let elements = list.and_then(|list| elements(&list, key).ok()).unwrap_or_default();
+    let as_text = |node: &Node| match &node.value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    };
+    elements.iter().filter_map(as_text).collect()
+}
+
 fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
     let root = match Document::parse(&text).map_err(EditError::Syntax)?.root {
         Some(root) => root,
@@ -159,6 +200,24 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
         }
         Edit::AddToList { key, text: item } => add_to_list(&top, key, item),
         Edit::RemoveFromList { key, text: item } => remove_from_list(&top, key, item),
+        Edit::AddToListIn { object, key, text: item } => match top.present(object) {
+            Some(inner) => {
+                inner.expect_object(object)?;
+                add_to_list(&inner, key, item)
+            }
+            None => {
+                let mut inner = serde_json::Map::new();
+                inner.insert(key.clone(), Json::from(vec![item.as_str()]));
+                Ok(top.put(object, &Json::Object(inner)))
+            }
+        },
+        Edit::RemoveFromListIn { object, key, text: item } => match top.present(object) {
+            Some(inner) => {
+                inner.expect_object(object)?;
+                remove_from_list(&inner, key, item)
+            }
+            None => Ok(text.clone()),
+        },
         Edit::Initialise { key, value } => Ok(match top.member(key) {
             Some(_) => text.clone(),
             None => top.put(key, value),
@@ -204,6 +263,11 @@ impl<'t> Place<'t> {
     fn member(&self, key: &str) -> Option<Place<'t>> {
         let index = self.index(key)?;
         Some(Place { text: self.text, node: &self.members()[index].node })
+    }
+
+    /// The member of a key, unless it is `null`, which says nothing.
+    fn present(&self, key: &str) -> Option<Place<'t>> {
+        self.member(key).filter(|it| it.node.value != Value::Null)
     }
 
     fn servers(&self) -> Result<Option<Place<'t>>, EditError> {
@@ -253,7 +317,7 @@ impl<'t> Place<'t> {
 }
 
 fn add_to_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.member(key) else { return Ok(top.put(key, &Json::from(vec![item]))) };
+    let Some(list) = top.present(key) else { return Ok(top.put(key, &Json::from(vec![item]))) };
     let elements = elements(&list, key)?;
     if elements.iter().any(|element| is_text(element, item)) {
         return Ok(top.text.to_owned());
@@ -264,7 +328,7 @@ fn add_to_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditErr
 }
 
 fn remove_from_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.member(key) else { return Ok(top.text.to_owned()) };
+    let Some(list) = top.present(key) else { return Ok(top.text.to_owned()) };
     let elements = elements(&list, key)?;
     let Some(index) = elements.iter().position(|element| is_text(element, item)) else {
         return Ok(top.text.to_owned());
@@ -400,6 +464,37 @@ mod tests {
             set(Some(json!(false))),
             "{\"mcpServers\": {\"a\": {\"disabled\": false}}}",
         );
+    }
+
+    #[test]
+    fn a_list_inside_an_object_grows_once_and_shrinks_and_comments_stay() {
+        let add = |text: &str| Edit::AddToListIn {
+            object: "permissions".to_owned(),
+            key: "allow".to_owned(),
+            text: text.to_owned(),
+        };
+        let remove = |text: &str| Edit::RemoveFromListIn {
+            object: "permissions".to_owned(),
+            key: "allow".to_owned(),
+            text: text.to_owned(),
+        };
+        check("", add("a"), "{\n  \"permissions\": {\n    \"allow\": [\"a\"]\n  }\n}\n");
+        check("{\"permissions\": null}", add("a"), "{\"permissions\": {\"allow\": [\"a\"]}}");
+        check(
+            "{\"permissions\": {\"allow\": null}}",
+            add("a"),
+            "{\"permissions\": {\"allow\": [\"a\"]}}",
+        );
+        let full = "{\n  \"permissions\": { // mine\n    \"allow\": [\n      \"a\", // why\n      \"b\"\n    ]\n  }\n}\n";
+        let less = "{\n  \"permissions\": { // mine\n    \"allow\": [\n      \"a\" // why\n    ]\n  }\n}\n";
+        check(less, add("b"), full);
+        check(full, add("b"), full);
+        check(full, remove("b"), less);
+        check(full, remove("c"), full);
+        check("{}", remove("a"), "{}");
+        assert_eq!(texts_in(full, "permissions", "allow"), ["a", "b"]);
+        assert_eq!(texts_in("{", "permissions", "allow"), Vec::<String>::new());
+        assert!(matches!(apply("{\"permissions\": 5}", &[add("a")]), Err(EditError::Shape { .. })));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod pool;
 pub mod read;
 pub mod reload;
 pub mod reveal;
+pub mod ruling;
 pub mod store;
 mod trouble;
 pub mod yielded;

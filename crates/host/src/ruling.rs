@@ -1,0 +1,212 @@
+//! Puts permission rules into settings files and takes them out again. What rules decide is left to
+//! `config::permission`; whether a rule is a good idea, to whoever calls.
+
+use std::path::{Path, PathBuf};
+
+use switchboard_config::edit::{self, Edit};
+use switchboard_config::permission::{Effect, ToolRule};
+
+use crate::places::Places;
+use crate::store::{self, Outcome, Privacy, StoreError};
+
+/// The key of a settings file that rules stand under.
+const PERMISSIONS: &str = "permissions";
+
+/// A file that rules can be written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleFile {
+    /// One person, one project: outside its tree.
+    Local {
+        /// The project, as `places::project_root` finds it.
+        project_root: PathBuf,
+    },
+    /// One person, every project.
+    User,
+    /// Everybody in a project. What such a file allows does not count; what it denies and asks does.
+    Project {
+        /// The project's file.
+        file: PathBuf,
+    },
+}
+
+impl RuleFile {
+    /// Where it is.
+    pub fn path(&self, places: &Places) -> PathBuf {
+        match self {
+            RuleFile::Local { project_root } => places.local_settings(project_root),
+            RuleFile::User => places.user_settings(),
+            RuleFile::Project { file } => file.clone(),
+        }
+    }
+
+    fn privacy(&self) -> Privacy {
+        match self {
+            RuleFile::Local { .. } | RuleFile::User => Privacy::Owner,
+            RuleFile::Project { .. } => Privacy::Shared,
+        }
+    }
+
+    /// Local settings say which project they belong to, since their folder's name does not.
+    fn beginning(&self) -> Vec<Edit> {
+        match self {
+            RuleFile::Local { project_root } => {
+                let value = project_root.to_string_lossy().into();
+                vec![Edit::Initialise { key: "project".to_owned(), value }]
+            }
+            RuleFile::User | RuleFile::Project { .. } => Vec::new(),
+        }
+    }
+}
+
+/// What became of rules that were to be added or taken out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruled {
+    /// The file.
+    pub file: PathBuf,
+    /// The rules that changed it, as they are written there.
+    pub changed: Vec<String>,
+    /// The rules that stood there already, or did not.
+    pub unchanged: Vec<String>,
+}
+
+/// Adds rules to a list of a file, in one go. A rule that is there in other words is there.
+pub fn add_rules(
+    places: &Places,
+    file: &RuleFile,
+    effect: Effect,
+    rules: &[ToolRule],
+) -> Result<Ruled, StoreError> {
+    let path = file.path(places);
+    let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
+    store::change(&path, file.privacy(), |text| {
+        let mut there = known(text, effect);
+        let mut edits = file.beginning();
+        for rule in rules {
+            match there.contains(rule) {
+                true => unchanged.push(rule.to_string()),
+                false => {
+                    there.push(rule.clone());
+                    changed.push(rule.to_string());
+                    edits.push(Edit::AddToListIn {
+                        object: PERMISSIONS.to_owned(),
+                        key: effect.id().to_owned(),
+                        text: rule.to_string(),
+                    });
+                }
+            }
+        }
+        match changed.is_empty() {
+            true => Ok(text.to_owned()),
+            false => edit::apply(text, &edits),
+        }
+    })?;
+    Ok(Ruled { file: path, changed, unchanged })
+}
+
+/// Adds one rule to the local settings of a project: for the answer "always".
+pub fn add_rule(
+    places: &Places,
+    project_root: &Path,
+    effect: Effect,
+    rule: &ToolRule,
+) -> Result<Ruled, StoreError> {
+    let file = RuleFile::Local { project_root: project_root.to_owned() };
+    add_rules(places, &file, effect, std::slice::from_ref(rule))
+}
+
+/// Takes a rule out of the given lists of a file, however it is written there.
+pub fn remove_rule(
+    places: &Places,
+    file: &RuleFile,
+    effects: &[Effect],
+    rule: &ToolRule,
+) -> Result<Vec<Effect>, StoreError> {
+    let path = file.path(places);
+    let mut found = Vec::new();
+    // A file that is not there has no rules, and is not made to say so.
+    if path.symlink_metadata().is_err() {
+        return Ok(found);
+    }
+    let outcome = store::change(&path, file.privacy(), |text| {
+        let mut edits = Vec::new();
+        for effect in effects {
+            let written = edit::texts_in(text, PERMISSIONS, effect.id());
+            for text in written.into_iter().filter(|it| is_written_so(it, rule)) {
+                edits.push(Edit::RemoveFromListIn {
+                    object: PERMISSIONS.to_owned(),
+                    key: effect.id().to_owned(),
+                    text,
+                });
+                if !found.contains(effect) {
+                    found.push(*effect);
+                }
+            }
+        }
+        match edits.is_empty() {
+            true => Ok(text.to_owned()),
+            false => edit::apply(text, &edits),
+        }
+    })?;
+    debug_assert_eq!(outcome == Outcome::Written, !found.is_empty());
+    Ok(found)
+}
+
+fn known(text: &str, effect: Effect) -> Vec<ToolRule> {
+    let written = edit::texts_in(text, PERMISSIONS, effect.id());
+    written.iter().filter_map(|it| ToolRule::parse(it).ok()).collect()
+}
+
+fn is_written_so(text: &str, rule: &ToolRule) -> bool {
+    ToolRule::parse(text).is_ok_and(|it| it == *rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(home: &Path) -> Places {
+        Places {
+            config: home.join("config"),
+            data: home.join("data"),
+            state: home.join("state"),
+            managed: home.join("managed"),
+        }
+    }
+
+    fn rule(text: &str) -> ToolRule {
+        ToolRule::parse(text).expect("it is a rule")
+    }
+
+    #[test]
+    fn a_rule_is_added_once_to_the_local_settings_and_its_file_is_the_owners_alone() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        let (places, root) = (places(home.path()), home.path().join("app"));
+        let first = add_rule(&places, &root, Effect::Allow, &rule("mcp__s__t(a=b)"));
+        let first = first.expect("written");
+        assert_eq!(first.changed, ["mcp__s__t(a=b)"]);
+        let text = std::fs::read_to_string(&first.file).expect("it is there");
+        let again = add_rule(&places, &root, Effect::Allow, &rule("mcp__s__t(a=\"b\")"));
+        assert_eq!(again.expect("the same").unchanged, ["mcp__s__t(a=b)"]);
+        assert_eq!(std::fs::read_to_string(&first.file).expect("it is there"), text);
+        assert!(text.contains("\"project\""), "{text}");
+    }
+
+    #[test]
+    fn a_rule_is_taken_out_however_it_is_written_and_a_file_is_not_made_for_that() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        let places = places(home.path());
+        let all = [Effect::Allow, Effect::Ask, Effect::Deny];
+        let gone = rule("mcp__s__t(a=b)");
+        assert_eq!(remove_rule(&places, &RuleFile::User, &all, &gone).expect("nothing"), []);
+        assert!(!places.user_settings().exists());
+        std::fs::create_dir_all(&places.config).expect("a folder");
+        let text = "{\"permissions\": {\n  \"allow\": [\"mcp__s__t(a=\\\"b\\\")\", \"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}";
+        std::fs::write(places.user_settings(), text).expect("a file");
+        let found = remove_rule(&places, &RuleFile::User, &[Effect::Allow], &gone);
+        assert_eq!(found.expect("written"), [Effect::Allow]);
+        assert_eq!(
+            std::fs::read_to_string(places.user_settings()).expect("it is there"),
+            "{\"permissions\": {\n  \"allow\": [\"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}"
+        );
+    }
+}

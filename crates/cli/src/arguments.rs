@@ -36,6 +36,9 @@ pub struct Global {
     /// Answer in JSON, for programs
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
+    /// Answers to what servers ask, from a JSON file, before you are asked
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub answers: Option<String>,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = "Global options")]
     pub color: Colour,

@@ -2,17 +2,21 @@
 //! The only crate that prints, reads the environment or knows the home folder.
 
 pub mod arguments;
+mod browser;
 pub mod commands;
 pub mod connected;
 pub mod control;
 pub mod describe;
 pub mod desk;
 pub mod exit;
+mod form_prompt;
 pub mod given;
+mod keyboard;
 pub mod listing;
 pub mod live;
 pub mod machine;
 pub mod outcome;
+pub mod person;
 pub mod reference;
 pub mod report;
 mod sample;
@@ -30,6 +34,7 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Colour, Top};
 use crate::machine::Machine;
+use crate::person::Person;
 use crate::session::Session;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
@@ -54,7 +59,8 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Ok(machine) => machine,
         Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
     };
-    let session = Session { machine, global: arguments.global };
+    let person = Person::at(&machine);
+    let session = Session { machine, global: arguments.global, person };
     let outcome = match arguments.command {
         None => commands::overview::run(&session),
         Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use switchboard::address::Around;
 use switchboard::config::cascade::Server;
+use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
+use switchboard::inquiry::Ask;
 use switchboard::load::Configuration;
+use switchboard::prepared::Prepared;
 use switchboard::wire::network;
 use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
@@ -107,8 +110,28 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         persistence,
         network: network(session, usual.network)?,
         guard,
+        asker: asker(session)?,
         ..usual
     })
+}
+
+/// Who answers servers' questions: what was written down beforehand, then the person.
+fn asker(session: &Session) -> Result<Arc<dyn Ask>, Failure> {
+    let person = Arc::new(session.person.clone());
+    let Some(file) = &session.global.answers else { return Ok(person) };
+    let path = session.machine.working_folder.join(file);
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::new(Exit::Usage, &format!("--answers: `{}` cannot be read", printable(file)))
+            .because(error)
+    })?;
+    let prepared = Prepared::read(&text, person).map_err(|error| {
+        let failure = Failure::new(Exit::Usage, &format!("--answers: {error}"));
+        match std::error::Error::source(&error) {
+            Some(source) => failure.because(source),
+            None => failure,
+        }
+    })?;
+    Ok(Arc::new(prepared))
 }
 
 fn number(session: &Session, name: &str, usual: usize) -> Result<usize, Failure> {
@@ -162,6 +185,12 @@ fn network(session: &Session, usual: network::Settings) -> Result<network::Setti
     })
 }
 
+/// Has the host keep the servers of a configuration that were asked for, all where none was named.
+pub async fn apply(host: &Host, configuration: &Configuration, names: &[String]) {
+    host.set_hooks(&configuration.hooks);
+    host.apply_wanted(chosen(configuration, names)).await;
+}
+
 /// The servers of a configuration that may start and were asked for; all where none was named.
 pub fn chosen(configuration: &Configuration, names: &[String]) -> Vec<Wanted> {
     let mut wanted = engine::wanted(&configuration.effective);
@@ -198,7 +227,7 @@ pub fn gathered(
 ) -> Result<(Arc<Snapshot>, String), Failure> {
     in_play(session, configuration, names)?;
     let snapshot = run(session, Persistence::Once, async |host| {
-        host.apply_wanted(chosen(configuration, names)).await;
+        apply(host, configuration, names).await;
         Ok(settle(session, host, None, Snapshot::is_settled).await)
     })?;
     let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);

@@ -54,6 +54,8 @@ impl std::fmt::Debug for Variables {
 pub struct Terminal {
     /// Can a person be asked?
     pub is_interactive: bool,
+    /// Can a person be asked while a command runs, whatever becomes of its output?
+    pub can_ask: bool,
     /// How wide output may be; endless where nobody looks at it directly.
     pub width: usize,
     /// Does somebody look at standard output?
@@ -182,6 +184,7 @@ fn terminal() -> Terminal {
     let is_watched = stdout.is_terminal();
     Terminal {
         is_interactive: std::io::stdin().is_terminal() && is_watched,
+        can_ask: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
         width,
         is_watched,
         shows_progress: std::io::stderr().is_terminal(),

@@ -2,6 +2,7 @@
 
 use clap::{Arg, Command, CommandFactory};
 use switchboard::config::decode::{self, EntryKey};
+use switchboard::config::hooks;
 use switchboard::config::permission;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::{self, SettingsKey};
@@ -46,12 +47,21 @@ fn keys() -> String {
     text.push_str("\n### `permissions`\n\n");
     text.push_str(RULES);
     text.push_str(&settings_table(permission::KEYS));
+    text.push_str("\n### `hooks`\n\n");
+    text.push_str(HOOKS);
+    text.push_str(&settings_table(hooks::KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));
     }
     text
 }
+
+const HOOKS: &str = "\
+A group is `{\"matcher\": \"files|git*\", \"hooks\": [{\"type\": \"command\", \"command\": \"…\", \"timeout\": 60}]}`. The\n\
+command runs in your shell; the question comes to its standard input as JSON (`mcp_server_name`, `message`,\n\
+`mode`, `requested_schema` or `url`). It answers by printing `{\"action\": \"accept\", \"content\": {…}}` (or `decline`,\n\
+`cancel`), says no with exit code 2, and leaves the question to the next one, in the end to you, by printing nothing.\n\n";
 
 const RULES: &str = "\
 A rule is `mcp__server` (every tool of the server), `mcp__server__tool` or `mcp__server__prefix*`, with the\n\

@@ -13,6 +13,7 @@ use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::outcome::Failure;
+use crate::person::Person;
 use crate::report;
 
 /// One run.
@@ -22,6 +23,8 @@ pub struct Session {
     pub machine: Machine,
     /// The flags that every command has.
     pub global: Global,
+    /// Who is at the terminal.
+    pub person: Person,
 }
 
 /// What an administrator's exclusive control is called, word for word, wherever it stops something.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::decode;
 use crate::document::{Member, Node, Value};
 use crate::layer::find;
+use crate::permission::Glob;
 use crate::problem::{ProblemKind, Reporter, Subject};
 use crate::settings::{SettingsKey, key};
 use crate::source::Origin;
@@ -43,29 +44,9 @@ pub struct Hook {
 impl Hook {
     /// Does it get the questions of this server?
     pub fn is_about(&self, server: &str) -> bool {
-        let matches = |pattern: &str| glob(pattern.trim().as_bytes(), server.as_bytes());
+        let matches = |pattern: &str| Glob::parse(pattern.trim()).matches(server);
         self.matcher.is_empty() || self.matcher.split('|').any(matches)
     }
-}
-
-/// Names are short and patterns are the person's own, so that going back costs nothing.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut seen) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while seen < text.len() {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, seen));
-            at += 1;
-        } else if pattern.get(at) == Some(&text[seen]) {
-            (at, seen) = (at + 1, seen + 1);
-        } else if let Some((place, taken)) = star {
-            star = Some((place, taken + 1));
-            (at, seen) = (place + 1, taken + 1);
-        } else {
-            return false;
-        }
-    }
-    pattern[at..].iter().all(|it| *it == b'*')
 }
 
 /// Reads `hooks` out of a settings file's members.

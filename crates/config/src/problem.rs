@@ -8,6 +8,7 @@ use crate::approval::Damaged;
 use crate::decode;
 use crate::document::{Lines, Span, SyntaxFault};
 use crate::entry::TransportKind;
+use crate::hooks;
 use crate::name::{NameFault, ServerName};
 use crate::permission::{self, Effect, Mode, RuleFaultKind};
 use crate::scope::Scope;
@@ -392,6 +393,7 @@ fn is_known_key(key: &str) -> bool {
     entry.iter().any(|known| known.name == key)
         || settings::KEYS.iter().any(|known| known.name == key)
         || permission::KEYS.iter().any(|known| known.name == key)
+        || hooks::KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 

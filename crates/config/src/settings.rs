@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::hooks::{self, Hook};
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
+use crate::hooks::{self, Hook};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
 use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};

@@ -77,6 +77,14 @@ pub enum AskError {
         /// How long we waited.
         after: Duration,
     },
+    /// The server wants a page visited first, and nobody did.
+    #[error("`{server}` wants a page visited first: {reason}")]
+    NotVisited {
+        /// The server.
+        server: String,
+        /// Why not.
+        reason: String,
+    },
     /// The connection broke. Whether the server did what it was asked is not known, so it was not asked again.
     #[error(
         "the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again"
@@ -100,8 +108,12 @@ pub enum AskError {
 }
 
 impl Host {
-    /// Asks one server.
-    pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+    /// Asks one server, whatever it wants visited first.
+    pub(crate) async fn asked(
+        &self,
+        server: &str,
+        question: Question,
+    ) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
         let handle = self.handle(server).ok_or_else(no_server)?;
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
@@ -215,6 +227,7 @@ impl AskError {
             AskError::NoServer(_)
             | AskError::Refused(_)
             | AskError::Timeout { .. }
+            | AskError::NotVisited { .. }
             | AskError::Interrupted { .. }
             | AskError::Broken { .. } => None,
         }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
+use switchboard_config::entry::Fingerprint;
 use switchboard_config::permission::{
-    self, Claim, Decision, Effect, Hints, Mode, Request, Rules, Suggestion, Trust,
+    self, Claim, Decision, Effect, Hints, Mode, Request, Rules, Suggestion, ToolRule, Trust,
 };
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
@@ -21,12 +22,17 @@ use tokio::sync::mpsc;
 use crate::ask::{AskError, Question, Repeat};
 use crate::audit::{self, Audit, Record};
 use crate::engine::Host;
+use crate::pin::{Alteration, Pins, Standing};
 use crate::pool::Pool;
 use crate::pool::argument_check::{self, ArgumentFault};
 use crate::pool::naming;
 use crate::pool::tool::Tool;
+use crate::rulebook::Rulebook;
 use crate::yielded::keep::Keep;
 use crate::yielded::{self, Limits, Yield};
+
+/// Why a tool that is allowed asks nevertheless.
+const CHANGED: &str = "its definition changed since it was approved";
 
 /// What calls depend on, besides the servers.
 #[derive(Clone)]
@@ -34,7 +40,9 @@ pub struct Desk {
     /// The tools there are.
     pub pool: Arc<Pool>,
     /// What is allowed, asked and denied.
-    pub rules: Rules,
+    pub rules: Rulebook,
+    /// What tools looked like when they were approved.
+    pub pins: Pins,
     /// How much is asked.
     pub mode: Mode,
     /// Servers whose tools are approved beforehand.
@@ -74,6 +82,11 @@ pub struct ToolCall {
 pub trait Consent: Send + Sync {
     /// Asks about one call.
     fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a>;
+
+    /// Hears what somebody who said yes should know.
+    fn note(&self, text: &str) {
+        let _nobody_listens = text;
+    }
 }
 
 /// An answer that is being waited for.
@@ -88,17 +101,35 @@ pub struct PermissionQuestion<'a> {
     pub arguments: &'a Json,
     /// Why it is asked.
     pub because: String,
-    /// The rules that would answer it next time.
+    /// The rules that would answer it next time, narrowest first. None where no rule would.
     pub suggestions: Vec<Suggestion>,
+    /// What changed about the tool since it was approved, where something did.
+    pub alteration: Option<Alteration>,
 }
 
 /// What somebody answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consented {
-    /// Yes, and who said so.
-    Yes(String),
+    /// Yes.
+    Yes {
+        /// Who said so.
+        who: String,
+        /// For how long.
+        holds: Holds,
+    },
     /// No, and why.
     No(String),
+}
+
+/// For how long a yes holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holds {
+    /// For this call.
+    Once,
+    /// For calls that this rule is about, while the session lasts.
+    Session(ToolRule),
+    /// For calls that this rule is about, from now on.
+    Always(ToolRule),
 }
 
 /// Leave to make one call. Only [`Host::call`] makes it.
@@ -162,7 +193,8 @@ impl Host {
         record.tool.clone_from(&tool.name);
         record.arguments = audit::digest(&call.arguments);
         check(&tool, &call.arguments)?;
-        let permit = permit(desk, &tool, &call.arguments).await?;
+        let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
+        let permit = permit(desk, &tool, fingerprint.as_ref(), &call.arguments).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
         let server = tool.server.clone();
@@ -201,22 +233,85 @@ fn check(tool: &Tool, arguments: &Json) -> Result<(), CallFailure> {
         .map_err(|faults| CallFailure::Arguments { tool: tool.exposed.clone(), faults })
 }
 
-/// Rules first, then somebody.
-async fn permit(desk: &Desk, tool: &Tool, arguments: &Json) -> Result<Permit, CallFailure> {
+/// Rules first, then somebody. A tool that changed since it was approved is not the one that was approved.
+async fn permit(
+    desk: &Desk,
+    tool: &Arc<Tool>,
+    fingerprint: Option<&Fingerprint>,
+    arguments: &Json,
+) -> Result<Permit, CallFailure> {
     let (server, name) = (naming::sanitised(&tool.server), naming::sanitised(&tool.name));
+    let rules = desk.rules.now();
     let request = request(desk, tool, (&server, &name), arguments);
-    let Decision { verdict, because } = permission::decide(&desk.rules, &request, desk.mode);
-    let because = because.to_string();
+    let Decision { verdict, because } = permission::decide(&rules, &request, desk.mode);
+    let standing = fingerprint.map_or(Standing::Same, |it| desk.pins.standing(it, tool));
     let denied = |because| CallFailure::Denied { tool: tool.exposed.clone(), because };
-    match verdict {
-        Effect::Allow => Ok(Permit { because }),
-        Effect::Deny => Err(denied(because)),
-        Effect::Ask => {
-            let suggestions = permission::suggestions(&request);
-            let ask = PermissionQuestion { tool, arguments, because, suggestions };
-            match desk.consent.consent(&ask).await {
-                Consented::Yes(because) => Ok(Permit { because }),
-                Consented::No(because) => Err(denied(because)),
+    let because = because.to_string();
+    let (because, alteration) = match (verdict, standing) {
+        (Effect::Deny, _) => return Err(denied(because)),
+        (Effect::Allow, Standing::Same) => return Ok(Permit { because }),
+        (Effect::Allow, Standing::New) => {
+            pin(desk, fingerprint, tool).await;
+            return Ok(Permit { because });
+        }
+        (Effect::Allow, Standing::Changed(alteration)) => {
+            match rules.mode_that_counts(desk.mode) {
+                Mode::Bypass => return Ok(Permit { because }),
+                Mode::DontAsk => {
+                    return Err(denied(format!(
+                        "{CHANGED}, and nothing asks in the mode `dontAsk`"
+                    )));
+                }
+                Mode::Plan | Mode::Default | Mode::AcceptEdits => {}
+            }
+            (CHANGED.to_owned(), Some(alteration))
+        }
+        (Effect::Ask, Standing::Changed(alteration)) => {
+            (format!("{because}, and {CHANGED}"), Some(alteration))
+        }
+        (Effect::Ask, Standing::Same | Standing::New) => (because, None),
+    };
+    let suggestions = useful(&rules, &request, desk.mode);
+    let ask = PermissionQuestion { tool, arguments, because, suggestions, alteration };
+    match desk.consent.consent(&ask).await {
+        Consented::Yes { who, holds } => {
+            pin(desk, fingerprint, tool).await;
+            remember(desk, holds).await;
+            Ok(Permit { because: who })
+        }
+        Consented::No(because) => Err(denied(because)),
+    }
+}
+
+/// The rules that would really answer next time: none helps where another rule wants it asked.
+fn useful(rules: &Rules, request: &Request<'_>, mode: Mode) -> Vec<Suggestion> {
+    let helps = |suggestion: &Suggestion| {
+        let mut with = rules.clone();
+        with.add_for_session(Effect::Allow, suggestion.rule.clone());
+        permission::decide(&with, request, mode).verdict == Effect::Allow
+    };
+    permission::suggestions(request).into_iter().filter(helps).collect()
+}
+
+/// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
+async fn pin(desk: &Desk, fingerprint: Option<&Fingerprint>, tool: &Arc<Tool>) {
+    let Some(fingerprint) = fingerprint.cloned() else { return };
+    let (pins, tool) = (desk.pins.clone(), tool.clone());
+    let work = move || pins.pin(&fingerprint, &tool);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
+        desk.consent.note(&format!("what the tool looks like could not be remembered: {error}"));
+    }
+}
+
+async fn remember(desk: &Desk, holds: Holds) {
+    let rules = desk.rules.clone();
+    match holds {
+        Holds::Once => {}
+        Holds::Session(rule) => rules.allow_for_session(rule),
+        Holds::Always(rule) => {
+            let written = tokio::task::spawn_blocking(move || rules.allow_for_good(rule)).await;
+            if let Ok(Err(error)) = written {
+                desk.consent.note(&format!("the rule holds for this session only: {error}"));
             }
         }
     }

@@ -101,6 +101,8 @@ pub struct View {
     pub name: String,
     /// Where its definition came from.
     pub scope: Scope,
+    /// The hash that tells its definition from others.
+    pub fingerprint: Fingerprint,
     /// How it is reached.
     pub transport: TransportKind,
     /// Where the connection is.

@@ -67,12 +67,7 @@ impl Counsel {
         self.asker.as_ref()
     }
 
-    async fn answer(
-        &self,
-        server: &str,
-        method: &str,
-        params: Json,
-    ) -> Result<Json, RemoteError> {
+    async fn answer(&self, server: &str, method: &str, params: Json) -> Result<Json, RemoteError> {
         match method {
             "roots/list" => Ok(self.roots.clone()),
             "elicitation/create" => Ok(self.elicited(server, params).await),

@@ -166,9 +166,9 @@ impl Sample {
     pub fn read(params: &Json) -> Sample {
         let message = |it: &Json| {
             let role = it["role"].as_str().unwrap_or_default();
-            let content = match &it["content"] {
-                Json::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
-                one => part(one),
+            let content = match it["content"].as_array() {
+                Some(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
+                None => part(&it["content"]),
             };
             (cut(role), cut(&content))
         };

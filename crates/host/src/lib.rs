@@ -21,14 +21,18 @@ pub mod inquiry;
 pub mod load;
 pub mod logbook;
 pub mod memo;
+pub mod pin;
 pub mod places;
 pub mod pool;
+pub mod prepared;
 pub mod read;
 pub mod reload;
 pub mod reveal;
+pub mod rulebook;
 pub mod ruling;
 pub mod store;
 mod trouble;
+mod visit;
 pub mod yielded;
 
 pub use switchboard_config as config;

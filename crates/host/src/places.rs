@@ -55,6 +55,11 @@ impl Places {
         self.state.join("eras.json")
     }
 
+    /// What tools looked like when they were approved.
+    pub fn pins(&self) -> PathBuf {
+        self.state.join("pins.json")
+    }
+
     /// Who called which tool.
     pub fn audit(&self) -> PathBuf {
         self.state.join("audit.jsonl")

@@ -8,6 +8,7 @@ mod scene;
 pub mod script;
 pub mod scripted;
 mod served;
+mod terminal;
 
 pub use quirk::{Cursors, Quirk};
 pub use ran::Ran;
@@ -15,3 +16,4 @@ pub use scene::{MANAGED, Scene};
 pub use script::{Answers, Era, Script, Sessions};
 pub use scripted::Scripted;
 pub use served::{Recorded, Served};
+pub use terminal::Terminal;

@@ -79,6 +79,8 @@ pub struct Script {
     pub sessions: Sessions,
     /// A file to which every message that arrives is added as a line.
     pub journal: Option<PathBuf>,
+    /// A file that holds the description of `echo`, read each time its tools are listed.
+    pub echo_description: Option<PathBuf>,
     /// What it does wrong.
     pub quirks: Vec<Quirk>,
     /// The methods whose answers are touched by quirks of single answers; empty for all.
@@ -102,6 +104,7 @@ impl Default for Script {
             answers: Answers::Sse,
             sessions: Sessions::Required,
             journal: None,
+            echo_description: None,
             quirks: Vec::new(),
             quirks_on: Vec::new(),
         }
@@ -181,6 +184,12 @@ impl Script {
     /// With every message that arrives written to a file.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Script {
         self.journal = Some(path.into());
+        self
+    }
+
+    /// With a description of `echo` that may change.
+    pub fn echo_description(mut self, path: impl Into<PathBuf>) -> Script {
+        self.echo_description = Some(path.into());
         self
     }
 

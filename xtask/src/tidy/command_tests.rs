@@ -15,6 +15,7 @@ const SHARED: &[&str] = &[
     "edits.rs",
     "hostile.rs",
     "killed.rs",
+    "questions.rs",
     "real_servers.rs",
     "secrets.rs",
 ];

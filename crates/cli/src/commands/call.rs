@@ -49,7 +49,7 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
     let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
     let patience = live::milliseconds(session, "MCP_TOOL_TIMEOUT", PATIENCE)?;
     let yielded = live::run(session, Persistence::Once, async |host| {
-        host.apply_wanted(live::chosen(&configuration, &[])).await;
+        live::apply(host, &configuration, &[]).await;
         let snapshot = settled(session, host, &configuration, &arguments.tool).await;
         let desk = desk::desk(session, &configuration, &snapshot, arguments.mode)?;
         let (signs, mut progress) = mpsc::channel(SIGNS);

@@ -34,7 +34,7 @@ pub fn run(arguments: &Doctor, session: &Session) -> Result<Done, Failure> {
     let names: Vec<String> = arguments.name.iter().cloned().collect();
     let servers = live::in_play(session, &configuration, &names)?;
     let snapshot = live::run(session, Persistence::Once, async |host| {
-        host.apply_wanted(live::chosen(&configuration, &names)).await;
+        live::apply(host, &configuration, &names).await;
         Ok(live::settle(session, host, None, Snapshot::is_settled).await)
     })?;
     let mut findings: Vec<Finding> =

@@ -54,8 +54,7 @@ pub fn run(arguments: &StatusCommand, session: &Session) -> Result<Done, Failure
         return watch(arguments, session, configuration.clone());
     }
     let snapshot = live::run(session, Persistence::Once, async |host| {
-        let wanted = live::chosen(&configuration, &all_names(arguments));
-        host.apply_wanted(wanted).await;
+        live::apply(host, &configuration, &all_names(arguments)).await;
         let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
         let is_settled = |snapshot: &Snapshot| is_settled(snapshot, &arguments.require);
         Ok(live::settle(session, host, deadline, is_settled).await)
@@ -178,7 +177,7 @@ fn watch(
         let control = control::serve(host.clone(), &session.machine.places.running());
         let mut screen = Screen { session, drawn: 0, known: BTreeMap::new() };
         let mut configuration = configuration;
-        host.apply_wanted(live::chosen(&configuration, &all_names(arguments))).await;
+        live::apply(host, &configuration, &all_names(arguments)).await;
         let mut changes = host.watch();
         loop {
             let snapshot = changes.borrow_and_update().clone();
@@ -189,8 +188,7 @@ fn watch(
                 changed = changes.changed() => if changed.is_err() { break },
                 next = follower.next() => if let Some(next) = next {
                     configuration = next;
-                    let wanted = live::chosen(&configuration, &all_names(arguments));
-                    host.apply_wanted(wanted).await;
+                    live::apply(host, &configuration, &all_names(arguments)).await;
                 },
             }
         }
@@ -293,7 +291,7 @@ pub(super) async fn connected_view(
     name: &str,
 ) -> Arc<View> {
     let names = [name.to_owned()];
-    host.apply_wanted(live::chosen(configuration, &names)).await;
+    live::apply(host, configuration, &names).await;
     let snapshot = live::settle(session, host, None, |it| is_settled(it, &names)).await;
     snapshot.servers[name].clone()
 }

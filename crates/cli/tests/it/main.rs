@@ -26,6 +26,7 @@ mod ping;
 mod policy;
 mod prompt;
 mod prompts;
+mod questions;
 mod read;
 mod real_servers;
 mod reconnect;

@@ -51,3 +51,15 @@ pub fn states(scene: &Scene, more: &[&str]) -> Vec<String> {
         .map(|it| format!("{} {} {}", word(it, "name"), word(it, "scope"), word(it, "state")))
         .collect()
 }
+
+/// Waits until another process has done something.
+#[track_caller]
+pub fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25)); // waits for another process
+    }
+    panic!("it never came to that");
+}

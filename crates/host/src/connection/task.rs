@@ -131,6 +131,7 @@ impl Task {
         let first = View {
             name: wanted.name().to_owned(),
             scope: wanted.scope,
+            fingerprint: wanted.fingerprint.clone(),
             transport: wanted.spec.transport.kind(),
             status: Status::Pending { attempt: 1, most: MOST_ATTEMPTS, cause: None },
             introduction: None,
@@ -604,6 +605,7 @@ impl Task {
         let view = Arc::new(View {
             name: self.wanted.name().to_owned(),
             scope: self.wanted.scope,
+            fingerprint: self.wanted.fingerprint.clone(),
             transport: self.wanted.spec.transport.kind(),
             status,
             introduction: held.map(|held| held.line.client.introduction().clone()),

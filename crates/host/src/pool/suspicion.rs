@@ -29,6 +29,18 @@ impl Flag {
     }
 }
 
+impl std::fmt::Display for Flag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Flag::ZeroWidth => "its description holds characters without width",
+            Flag::Direction => "its description turns the direction of reading round",
+            Flag::Tags => "its description holds invisible text",
+            Flag::Control => "its description holds control characters",
+            Flag::LookAlike => "its description mixes letters that look alike",
+        })
+    }
+}
+
 /// What is odd about a text, added to what is known.
 pub(super) fn inspect(text: &str, flags: &mut Vec<Flag>) {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t');

@@ -47,6 +47,8 @@ pub struct Tool {
     pub raw: Payload,
     /// Made when arguments are checked for the first time.
     pub(super) checker: OnceLock<Checker>,
+    /// Tells this definition from others. Made when it is called for the first time.
+    pub(crate) digest: OnceLock<String>,
 }
 
 /// What a server says about a tool's effects. These are claims: nothing holds the server to them.
@@ -143,6 +145,7 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
         flags,
         raw: raw.clone(),
         checker: OnceLock::new(),
+        digest: OnceLock::new(),
     })
 }
 

@@ -79,6 +79,8 @@ pub struct Actor {
     journal: Option<Mutex<File>>,
     next_number: AtomicUsize,
     added_tools: AtomicUsize,
+    /// Has somebody visited the page that opens it?
+    pub gate: AtomicBool,
     busy: AtomicUsize,
     answered: AtomicBool,
 }
@@ -116,6 +118,7 @@ impl Actor {
             journal,
             next_number: AtomicUsize::new(1),
             added_tools: AtomicUsize::new(0),
+            gate: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             answered: AtomicBool::new(false),
         })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
             return Err(Trouble::new(code, "it exploded").into());
         }
         "crash" => return Err(Ending::Crash),
+        "ask" if arguments["kind"] == "gate" => gate(conversation)?,
         "ask" => match asked.dialect {
             Dialect::Legacy => ask(conversation, asked).await,
             Dialect::Modern => ask_back(conversation, asked)?,
@@ -120,6 +122,27 @@ fn whoami(conversation: &Conversation, asked: &Asked) -> Value {
            "client": client, "headers": asked.headers})
 }
 
+/// Sends people to a page first. Somebody visits it by and by, of which everybody is told.
+fn gate(conversation: &Arc<Conversation>) -> Result<Value, Trouble> {
+    let actor = &conversation.actor;
+    if actor.gate.load(Ordering::Relaxed) {
+        return Ok(text("the gate is open"));
+    }
+    let opener = actor.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        opener.gate.store(true, Ordering::Relaxed);
+        let params = json!({"elicitationId": "gate-1"});
+        opener.announce("notifications/elicitation/complete", &params);
+    });
+    let mut trouble = Trouble::new(-32042, "a page has to be visited first");
+    trouble.data = Some(json!({"elicitations": [{
+        "mode": "url", "message": "Open the gate.",
+        "url": "https://example.com/gate", "elicitationId": "gate-1",
+    }]}));
+    Err(trouble)
+}
+
 /// What is asked: a key for the answer, the method, the parameters.
 fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
     let form = json!({
@@ -134,10 +157,21 @@ fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Say something."}}],
         "maxTokens": 100,
     });
+    let booking = json!({
+        "message": "A table for whom?",
+        "requestedSchema": {"type": "object", "required": ["name", "guests"], "properties": {
+            "name": {"type": "string", "title": "Your name", "minLength": 2},
+            "guests": {"type": "integer", "minimum": 1, "maximum": 12, "default": 2},
+            "seat": {"type": "string", "enum": ["in", "out"], "enumNames": ["Inside", "Outside"]},
+            "mail": {"type": "string", "format": "email"},
+            "news": {"type": "boolean", "default": false},
+        }},
+    });
     let elicitation = ("elicitation", "elicitation/create", form);
     let sampling = ("sampling", "sampling/createMessage", sample);
     let roots = ("roots", "roots/list", Value::Null);
     match arguments["kind"].as_str().unwrap_or("elicitation") {
+        "booking" => vec![("booking", "elicitation/create", booking)],
         "url" => vec![("url", "elicitation/create", url)],
         "sampling" => vec![sampling],
         "roots" => vec![roots],

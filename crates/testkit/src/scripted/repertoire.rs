@@ -45,6 +45,9 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
     });
     let mut tools: Vec<Value> =
         standing().iter().map(|(name, what, input)| tool(name, what, input)).collect();
+    if let Some(path) = &actor.script.echo_description {
+        tools[0]["description"] = std::fs::read_to_string(path).unwrap_or_default().into();
+    }
     for number in 0..actor.script.tools {
         let description = format!("Does thing number {number} to its subject.");
         tools.push(tool(&format!("tool_{number}"), &description, &properties));

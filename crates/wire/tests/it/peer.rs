@@ -366,3 +366,46 @@ async fn a_flood_of_questions_from_a_side_that_does_not_read_is_bounded() {
     let statistics = connection.task.await.expect("it ends");
     assert!(statistics.dropped_answers > 0, "{statistics:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_does_not_run_out_of_time_while_the_other_side_waits_for_our_answer() {
+    let (mut connection, mut server) = scripted();
+    let limit = Duration::from_secs(5);
+    let call =
+        tokio::spawn(connection.peer.call("tools/call").within_of_progress(limit).into_future());
+    let id = asked(&mut server).await;
+    server.push(
+        Message::Request { id: Id::Number(7), method: "elicitation/create".into(), params: None }
+            .into(),
+    );
+    let Some(Event::Request(question)) = connection.events.recv().await else {
+        panic!("a question was expected")
+    };
+    // Somebody thinks for an hour. Time is ours here, so nothing waits.
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    tokio::task::yield_now().await;
+    assert!(!call.is_finished());
+    question.answer(payload("{}")).await;
+    let Message::Answer { .. } = heard(&mut server).await else { panic!("an answer was expected") };
+    server.push(answer(id, "\"done\"").into());
+    assert_eq!(call.await.expect("no panic"), Ok(payload("\"done\"")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_runs_out_of_time_once_the_question_on_the_way_is_answered() {
+    let (mut connection, mut server) = scripted();
+    let limit = Duration::from_secs(5);
+    let call =
+        tokio::spawn(connection.peer.call("tools/call").within_of_progress(limit).into_future());
+    let _id = asked(&mut server).await;
+    server.push(
+        Message::Request { id: Id::Number(7), method: "elicitation/create".into(), params: None }
+            .into(),
+    );
+    let Some(Event::Request(question)) = connection.events.recv().await else {
+        panic!("a question was expected")
+    };
+    tokio::time::advance(Duration::from_secs(60)).await;
+    question.answer(payload("{}")).await;
+    assert_eq!(call.await.expect("no panic"), Err(CallError::Timeout(limit)));
+}

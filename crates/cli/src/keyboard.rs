@@ -1,0 +1,46 @@
+//! Lines that somebody types at the terminal. One thread reads them for as long as the program runs: a question that
+//! is withdrawn leaves no reader behind that would swallow the next answer.
+
+use std::io::BufRead;
+use std::thread;
+
+use tokio::sync::mpsc;
+
+/// How many lines may wait.
+const WAITING: usize = 16;
+
+/// The keyboard.
+#[derive(Debug)]
+pub struct Keyboard {
+    lines: mpsc::Receiver<String>,
+}
+
+impl Keyboard {
+    /// Begins to read.
+    pub fn open() -> std::io::Result<Keyboard> {
+        let (typed, lines) = mpsc::channel(WAITING);
+        thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                let Ok(line) = line else { return };
+                if typed.blocking_send(line).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Keyboard { lines })
+    }
+
+    /// Forgets what was typed before somebody could know what it answers.
+    pub fn forget(&mut self) {
+        while self.lines.try_recv().is_ok() {}
+        #[cfg(unix)]
+        let _no_terminal =
+            rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// The next line; `None` where no more can come.
+    pub async fn line(&mut self) -> Option<String> {
+        self.lines.recv().await
+    }
+}

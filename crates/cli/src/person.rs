@@ -1,0 +1,289 @@
+//! The person at the terminal: asked one thing at a time, in plain lines. Where nobody is there, every question is
+//! declined and the reason is said.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde_json::Map;
+use switchboard::calling::{Consent, Consented, Consenting, Holds, PermissionQuestion};
+use switchboard::config::permission::{Breadth, Suggestion};
+use switchboard::config::shown::printable;
+use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Sample, Subject, Visit, Waited, Waiting};
+use switchboard::pin::{Alteration, Change};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::browser;
+use crate::form_prompt;
+use crate::keyboard::Keyboard;
+use crate::machine::Machine;
+use crate::report;
+use crate::style::{Meaning, paint};
+
+/// The most of a tool's arguments that is shown at once.
+const SHOWN: usize = 4000;
+
+/// The person. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Person {
+    can_be_asked: bool,
+    /// The program that shows pages, where the person prefers one.
+    browser: Option<String>,
+    /// Whose turn it is. The keyboard is opened with the first question.
+    turn: Arc<Mutex<Option<Keyboard>>>,
+}
+
+/// A question that holds the terminal.
+type Turn<'a> = MutexGuard<'a, Option<Keyboard>>;
+
+impl Person {
+    /// Somebody, or nobody.
+    pub fn at(machine: &Machine) -> Person {
+        Person {
+            can_be_asked: machine.terminal.can_ask,
+            browser: machine.variables.get("BROWSER").cloned(),
+            turn: Arc::default(),
+        }
+    }
+
+    /// Waits until nobody else asks.
+    async fn turn(&self) -> Option<Turn<'_>> {
+        let mut turn = self.turn.lock().await;
+        if turn.is_none() {
+            *turn = Keyboard::open().ok();
+        }
+        turn.as_mut()?.forget();
+        Some(turn)
+    }
+
+    async fn answer(&self, inquiry: &Inquiry) -> Reply {
+        if !self.can_be_asked {
+            let reason = "nobody is here to answer";
+            report::aside(&unanswered(inquiry, reason));
+            return Reply::Decline(reason.to_owned());
+        }
+        let Some(mut turn) = self.turn().await else {
+            return Reply::Decline("the keyboard cannot be read".to_owned());
+        };
+        let Some(keyboard) = turn.as_mut() else { return gone() };
+        report::aside(&format!("{} asks:\n", paint(Meaning::Strong, printable(&inquiry.server))));
+        match &inquiry.subject {
+            Subject::Form(form) => form_prompt::fill(keyboard, form, &inquiry.server).await,
+            Subject::Visit(visit) => visit_prompt(keyboard, visit, self.browser.as_deref()).await,
+            Subject::Sample(sample) => sample_prompt(keyboard, sample).await,
+        }
+    }
+
+    async fn waited(&self) -> Waited {
+        if !self.can_be_asked {
+            return std::future::pending().await;
+        }
+        let Some(mut turn) = self.turn().await else { return std::future::pending().await };
+        report::aside("Waiting until it is done. Enter: try again now, q: give up. ");
+        let Some(keyboard) = turn.as_mut() else { return Waited::GivenUp };
+        match keyboard.line().await {
+            Some(line) if !line.trim().eq_ignore_ascii_case("q") => Waited::Enough,
+            Some(_) | None => Waited::GivenUp,
+        }
+    }
+
+    async fn consented(&self, ask: &PermissionQuestion<'_>) -> Consented {
+        // The tool, not its whole server.
+        let of_tool = ask.suggestions.iter().find(|it| it.breadth == Breadth::Tool);
+        if !self.can_be_asked {
+            let advice = match of_tool {
+                Some(suggestion) => format!(
+                    "; `swb permissions add allow '{}'` would allow it",
+                    suggestion.rule.shown()
+                ),
+                None => String::new(),
+            };
+            let reason = &ask.because;
+            return Consented::No(format!("{reason}, and nobody is here to ask{advice}"));
+        }
+        let Some(mut turn) = self.turn().await else {
+            return Consented::No("the keyboard cannot be read".to_owned());
+        };
+        let Some(keyboard) = turn.as_mut() else { return silent() };
+        report::aside(&question(ask));
+        loop {
+            report::aside("? ");
+            let Some(line) = keyboard.line().await else { return silent() };
+            let who = "you said yes".to_owned();
+            match (line.trim(), of_tool) {
+                ("y" | "Y" | "yes", _) => return Consented::Yes { who, holds: Holds::Once },
+                ("s" | "S", Some(_)) => match rule(keyboard, &ask.suggestions).await {
+                    Some(rule) => return Consented::Yes { who, holds: Holds::Session(rule.rule) },
+                    None => return silent(),
+                },
+                ("a" | "A", Some(_)) => match rule(keyboard, &ask.suggestions).await {
+                    Some(rule) => return Consented::Yes { who, holds: Holds::Always(rule.rule) },
+                    None => return silent(),
+                },
+                ("n" | "N" | "no" | "", _) => return Consented::No("you said no".to_owned()),
+                ("v" | "V", _) => report::aside(&arguments(ask, usize::MAX)),
+                (_, _) => report::aside("one of the letters above\n"),
+            }
+        }
+    }
+}
+
+fn silent() -> Consented {
+    Consented::No("you did not answer".to_owned())
+}
+
+fn gone() -> Reply {
+    Reply::Cancel("nobody answered".to_owned())
+}
+
+/// What the person should know of a question that nobody answered.
+fn unanswered(inquiry: &Inquiry, reason: &str) -> String {
+    let message = match &inquiry.subject {
+        Subject::Form(form) => &form.message,
+        Subject::Visit(visit) => &visit.message,
+        Subject::Sample(_) => "may I use your model?",
+    };
+    let server = printable(&inquiry.server);
+    let message = printable(message.lines().next().unwrap_or_default());
+    format!(
+        "note: {server} asked “{message}” and was declined: {reason} (--answers FILE answers such questions)\n"
+    )
+}
+
+fn question(ask: &PermissionQuestion<'_>) -> String {
+    let tool = ask.tool;
+    let mut text = format!(
+        "{} wants to run {}\n",
+        paint(Meaning::Strong, printable(&tool.server)),
+        paint(Meaning::Strong, printable(&tool.name)),
+    );
+    text.push_str(&arguments(ask, SHOWN));
+    for flag in &tool.flags {
+        let _infallible =
+            writeln!(text, "{} {}", paint(Meaning::Bad, "odd:"), printable(&flag.to_string()));
+    }
+    if let Some(alteration) = &ask.alteration {
+        text.push_str(&difference(alteration));
+    }
+    let _infallible = writeln!(text, "({})", printable(&ask.because));
+    text.push_str("  y  once\n");
+    if ask.suggestions.iter().any(|it| it.breadth == Breadth::Tool) {
+        text.push_str(
+            "  s  for this session\n  a  always, as a rule in your settings for this project\n",
+        );
+    }
+    text.push_str("  n  no (also Enter)\n");
+    text
+}
+
+fn arguments(ask: &PermissionQuestion<'_>, most: usize) -> String {
+    let has_some = ask.arguments.as_object().is_none_or(|members| !members.is_empty());
+    let all = if has_some { format!("{:#}", ask.arguments) } else { String::new() };
+    let mut text = String::new();
+    for line in all.chars().take(most).collect::<String>().lines() {
+        let _infallible = writeln!(text, "  {}", printable(line));
+    }
+    let left = all.chars().count().saturating_sub(most);
+    if left > 0 {
+        let _infallible = writeln!(text, "  … {left} more characters; v shows them all");
+    }
+    text
+}
+
+fn difference(alteration: &Alteration) -> String {
+    let mut text = String::from("It is not what it was when it was approved:\n");
+    for (change, line) in &alteration.lines {
+        let line = printable(line);
+        let _infallible = match change {
+            Change::Added => writeln!(text, "{}", paint(Meaning::Good, format!("  + {line}"))),
+            Change::Removed => writeln!(text, "{}", paint(Meaning::Bad, format!("  - {line}"))),
+            Change::Kept => writeln!(text, "    {line}"),
+        };
+    }
+    text
+}
+
+/// Which of the rules is meant.
+async fn rule(keyboard: &mut Keyboard, suggestions: &[Suggestion]) -> Option<Suggestion> {
+    let usual = suggestions.iter().position(|it| it.breadth == Breadth::Tool)?;
+    let mut text = String::from("Which calls?\n");
+    for (index, it) in suggestions.iter().enumerate() {
+        let about = match it.breadth {
+            Breadth::Arguments => "with these arguments",
+            Breadth::Tool => "this tool",
+            Breadth::Server => "every tool of the server",
+        };
+        let _infallible = writeln!(text, "  {}  {about}: {}", index + 1, it.rule.shown());
+    }
+    report::aside(&text);
+    loop {
+        report::aside(&format!("[{}] ", usual + 1));
+        let line = keyboard.line().await?;
+        let chosen = match line.trim() {
+            "" => Some(usual),
+            number => number.parse::<usize>().ok().and_then(|it| it.checked_sub(1)),
+        };
+        match chosen.and_then(|it| suggestions.get(it)) {
+            Some(suggestion) => return Some(suggestion.clone()),
+            None => report::aside("one of the numbers above\n"),
+        }
+    }
+}
+
+async fn visit_prompt(keyboard: &mut Keyboard, visit: &Visit, preferred: Option<&str>) -> Reply {
+    let host = visit.url.host_str().unwrap_or_default();
+    report::aside(&format!(
+        "  {}\n  It wants you to visit {}\n    {}\n  o  open it in the browser\n  y  yes, I go there myself\n  n  no (also Enter)\n",
+        printable(&visit.message),
+        paint(Meaning::Strong, printable(host)),
+        printable(visit.url.as_str()),
+    ));
+    loop {
+        report::aside("? ");
+        let Some(line) = keyboard.line().await else { return gone() };
+        match line.trim() {
+            "o" | "O" => match browser::open(&visit.url, preferred) {
+                Ok(()) => return Reply::Accept(Map::new()),
+                Err(error) => report::aside(&format!("no browser could be started: {error}\n")),
+            },
+            "y" | "Y" | "yes" => return Reply::Accept(Map::new()),
+            "n" | "N" | "no" | "" => return Reply::Decline("you said no".to_owned()),
+            _ => report::aside("one of the letters above\n"),
+        }
+    }
+}
+
+async fn sample_prompt(keyboard: &mut Keyboard, sample: &Sample) -> Reply {
+    let mut text = String::from("  It wants to ask your model:\n");
+    let system = sample.system.iter().map(|it| ("system", it.as_str()));
+    let messages = sample.messages.iter().map(|(role, said)| (role.as_str(), said.as_str()));
+    for (role, said) in system.chain(messages) {
+        let _infallible = writeln!(text, "  {}: {}", printable(role), printable(said));
+    }
+    report::aside(&text);
+    report::aside("May it? [y/N] ");
+    match keyboard.line().await.as_deref().map(str::trim) {
+        Some("y" | "Y" | "yes") => Reply::Accept(Map::new()),
+        Some(_) => Reply::Decline("you said no".to_owned()),
+        None => gone(),
+    }
+}
+
+impl Ask for Person {
+    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
+        Box::pin(self.answer(inquiry))
+    }
+
+    fn wait<'a>(&'a self, _inquiry: &'a Inquiry) -> Waiting<'a> {
+        Box::pin(self.waited())
+    }
+}
+
+impl Consent for Person {
+    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
+        Box::pin(self.consented(ask))
+    }
+
+    fn note(&self, text: &str) {
+        report::aside(&format!("note: {}\n", printable(text)));
+    }
+}

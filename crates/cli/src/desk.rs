@@ -7,7 +7,7 @@ use switchboard::audit::Audit;
 use switchboard::calling::{Consent, Consented, Consenting, Desk, PermissionQuestion};
 use switchboard::config::permission::{Breadth, Mode};
 use switchboard::config::shown::printable;
-use switchboard::engine::Snapshot;
+use switchboard::engine::Host;
 use switchboard::load::Configuration;
 use switchboard::yielded::Limits;
 use switchboard::yielded::keep::Keep;
@@ -18,7 +18,6 @@ use crate::outcome::Failure;
 use crate::report;
 use crate::session::Session;
 use crate::style::{Meaning, paint};
-use crate::toolbox;
 
 /// The most of a tool's arguments that is shown when somebody is asked.
 const SHOWN: usize = 4000;
@@ -27,7 +26,7 @@ const SHOWN: usize = 4000;
 pub fn desk(
     session: &Session,
     configuration: &Configuration,
-    snapshot: &Snapshot,
+    host: &Host,
     mode: Option<Mode>,
 ) -> Result<Desk, Failure> {
     let servers = configuration.effective.servers.iter();
@@ -38,7 +37,7 @@ pub fn desk(
     })?;
     let tokens = live::tokens(session)?;
     Ok(Desk {
-        pool: Arc::new(toolbox::pool(configuration, snapshot)),
+        pool: host.watch_pool(),
         rules: configuration.rules.clone(),
         mode: mode.unwrap_or(usual),
         trusted,

@@ -28,6 +28,7 @@ use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
 use crate::memo::Edit;
+use crate::shelf::News;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -81,6 +82,7 @@ struct Held {
     line: Line,
     opened: Instant,
     strikes: Arc<AtomicU32>,
+    news: News,
     catalogue: Arc<Catalogue>,
     dirty: BTreeSet<List>,
     fetching: Option<Fetching>,
@@ -329,6 +331,7 @@ impl Task {
             line,
             opened: now,
             strikes: Arc::default(),
+            news: News::default(),
             catalogue: Arc::default(),
             dirty: BTreeSet::new(),
             fetching: Some(Box::pin(fetching)),
@@ -407,7 +410,12 @@ impl Task {
                     self.touch(&List::ALL);
                 }
             }
-            Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
+            Said::Notification { method, .. } => {
+                if let (Some(held), true) = (&self.held, tells_of_resources(&method)) {
+                    held.news.note();
+                }
+                self.touch(List::changed_by(&method));
+            }
             Said::Request(request) => self.be_asked(request),
         }
     }
@@ -569,12 +577,19 @@ impl Task {
             live: held.map(|held| Live {
                 client: held.line.client.clone(),
                 generation: self.generation,
+                news: held.news.clone(),
                 strikes: held.strikes.clone(),
             }),
         });
         self.published.send_replace(view.clone());
         let _engine_gone = self.reports.send(view).await;
     }
+}
+
+/// May what resources hold have changed?
+fn tells_of_resources(notification: &str) -> bool {
+    notification == "notifications/resources/updated"
+        || List::changed_by(notification).contains(&List::Resources)
 }
 
 /// What a future in waiting comes to; waits for ever where there is none. The caller takes it away afterwards.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use switchboard::audit::Audit;
 use switchboard::calling::Desk;
 use switchboard::config::permission::Mode;
-use switchboard::engine::Snapshot;
+use switchboard::engine::Host;
 use switchboard::load::Configuration;
 use switchboard::pin::Pins;
 use switchboard::rulebook::Rulebook;
@@ -17,13 +17,12 @@ use crate::exit::Exit;
 use crate::live;
 use crate::outcome::Failure;
 use crate::session::Session;
-use crate::toolbox;
 
 /// Everything that a call needs.
 pub fn desk(
     session: &Session,
     configuration: &Configuration,
-    snapshot: &Snapshot,
+    host: &Host,
     mode: Option<Mode>,
 ) -> Result<Desk, Failure> {
     let servers = configuration.effective.servers.iter();
@@ -35,7 +34,7 @@ pub fn desk(
     let tokens = live::tokens(session)?;
     let project_root = configuration.project_root.clone();
     Ok(Desk {
-        pool: Arc::new(toolbox::pool(configuration, snapshot)),
+        pool: host.watch_pool(),
         rules: Rulebook::new(configuration.rules.clone())
             .kept_in(session.machine.places.clone(), RuleFile::Local { project_root }),
         pins: Pins::open(&session.machine.places.pins()),

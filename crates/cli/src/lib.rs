@@ -24,7 +24,6 @@ pub mod session;
 pub mod style;
 mod switch;
 pub mod table;
-pub mod toolbox;
 mod writing;
 
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use switchboard::config::shown::printable;
 use switchboard::connection::View;
 use switchboard::engine::Snapshot;
 
-use crate::live;
+use crate::live::{self, Gathered};
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
 use crate::table::{self, Cell, Yielding};
@@ -30,7 +30,7 @@ pub struct Shape {
 /// Connects to the servers that were named, or to all, and lists what they have.
 pub fn run(session: &Session, names: &[String], shapes: &[Shape]) -> Result<Done, Failure> {
     let configuration = session.load()?;
-    let (snapshot, notes) = live::gathered(session, &configuration, names)?;
+    let Gathered { snapshot, notes, .. } = live::gathered(session, &configuration, names)?;
     let done = match session.wants_json() {
         true => super::commands::json(&as_json(&snapshot, shapes)),
         false => Done::text(as_text(session, &snapshot, shapes)),

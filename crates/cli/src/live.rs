@@ -12,6 +12,7 @@ use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
 use switchboard::inquiry::Ask;
 use switchboard::load::Configuration;
+use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
 use switchboard::wire::network;
 use switchboard::wire::process::{self, GuardProgram};
@@ -185,12 +186,6 @@ fn network(session: &Session, usual: network::Settings) -> Result<network::Setti
     })
 }
 
-/// Has the host keep the servers of a configuration that were asked for, all where none was named.
-pub async fn apply(host: &Host, configuration: &Configuration, names: &[String]) {
-    host.set_hooks(&configuration.hooks);
-    host.apply_wanted(chosen(configuration, names)).await;
-}
-
 /// The servers of a configuration that may start and were asked for; all where none was named.
 pub fn chosen(configuration: &Configuration, names: &[String]) -> Vec<Wanted> {
     let mut wanted = engine::wanted(&configuration.effective);
@@ -219,20 +214,40 @@ pub fn in_play<'c>(
         .collect()
 }
 
-/// Connects once to the servers that were named, or to all, and says what is to be said of those that cannot be had.
+/// Makes a host run the servers of a configuration that were asked for, under its rules.
+pub async fn apply(host: &Host, configuration: &Configuration, names: &[String]) {
+    // The rules first, so that nothing is seen that they hide.
+    host.set_hooks(&configuration.hooks);
+    host.set_rules(configuration.rules.clone()).await;
+    host.apply_wanted(chosen(configuration, names)).await;
+}
+
+/// What there is to see of servers that were connected to once.
+#[derive(Debug)]
+pub struct Gathered {
+    /// The servers.
+    pub snapshot: Arc<Snapshot>,
+    /// Their tools.
+    pub pool: Arc<Pool>,
+    /// What is to be said of those that cannot be had.
+    pub notes: String,
+}
+
+/// Connects once to the servers that were named, or to all.
 pub fn gathered(
     session: &Session,
     configuration: &Configuration,
     names: &[String],
-) -> Result<(Arc<Snapshot>, String), Failure> {
+) -> Result<Gathered, Failure> {
     in_play(session, configuration, names)?;
-    let snapshot = run(session, Persistence::Once, async |host| {
+    let (snapshot, pool) = run(session, Persistence::Once, async |host| {
         apply(host, configuration, names).await;
-        Ok(settle(session, host, None, Snapshot::is_settled).await)
+        let snapshot = settle(session, host, None, Snapshot::is_settled).await;
+        Ok((snapshot, host.settled_pool().await))
     })?;
     let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
     let notes = missing.map(|view| connected::trouble(view)).collect();
-    Ok((snapshot, notes))
+    Ok(Gathered { snapshot, pool, notes })
 }
 
 /// Waits until servers are settled, or time is up, and shows meanwhile what is going on.
@@ -242,7 +257,7 @@ pub async fn settle(
     deadline: Option<Instant>,
     is_settled: impl Fn(&Snapshot) -> bool,
 ) -> Arc<Snapshot> {
-    let mut watch = host.watch();
+    let (mut watch, mut pools) = (host.watch(), host.watch_pool());
     let shows = session.machine.terminal.shows_progress && !session.wants_json();
     let mut drawn = 0;
     loop {
@@ -260,7 +275,13 @@ pub async fn settle(
         // Drawn at most so often; a change in between is seen with the next one.
         let pause = Instant::now() + REDRAW;
         let limit = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
-        let _changed_or_time_up = timeout_at(limit, watch.changed()).await;
+        let changed = async {
+            tokio::select! {
+                _ = watch.changed() => {}
+                _ = pools.changed() => {}
+            }
+        };
+        let _changed_or_time_up = timeout_at(limit, changed).await;
         if shows && !is_settled(&watch.borrow()) {
             tokio::time::sleep_until(pause.min(limit)).await;
         }

@@ -1,10 +1,10 @@
 //! Measures the pool: `cargo run --release --example pool_speed`. Prints figures and judges none of them.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use switchboard::built_in;
 use switchboard::catalogue::Item;
 use switchboard::config::entry::ToolFilter;
 use switchboard::pool::argument_check::check;
@@ -68,8 +68,7 @@ fn main() {
     let bytes: usize = servers.iter().flat_map(|it| &it.1).map(|it| it.raw.as_bytes().len()).sum();
     println!("100 servers with 100 tools each, {bytes} bytes of definitions");
     let filter = ToolFilter::default();
-    let reserved = BTreeSet::new();
-    let rules = Rules { hidden: &|_, _| false, reserved: &reserved };
+    let rules = Rules { hidden: &|_, _| false, built_in: built_in::all() };
     let assemble = |before: &Pool| {
         let sources = servers.iter().map(|(server, tools)| Source {
             server,

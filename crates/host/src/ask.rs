@@ -10,12 +10,15 @@ use switchboard_wire::peer::{CallError, Progress, Sent};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use crate::calling::Permit;
 use crate::connection::{Handle, Live, Status, View};
 use crate::engine::Host;
 use crate::trouble;
 
 /// The most that one question is asked, however often it is not heard.
 const ATTEMPTS: usize = 3;
+/// The method that needs a permit.
+const TOOL_CALL: &str = "tools/call";
 
 /// A question.
 #[derive(Debug, Clone)]
@@ -60,6 +63,9 @@ impl Question {
 /// Why a question has no answer.
 #[derive(Debug, Error)]
 pub enum AskError {
+    /// Tools are called in another way.
+    #[error("a tool is not asked but called, with `Host::call`: a call needs leave")]
+    WantsPermit,
     /// There is no such server.
     #[error("there is no server `{0}`")]
     NoServer(String),
@@ -108,12 +114,26 @@ pub enum AskError {
 }
 
 impl Host {
-    /// Asks one server, whatever it wants visited first.
-    pub(crate) async fn asked(
+    /// Asks one server anything but to run a tool: that is what [`Host::call`] is for.
+    pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+        match question.method == TOOL_CALL {
+            true => Err(AskError::WantsPermit),
+            false => self.put_after_visits(server, question).await,
+        }
+    }
+
+    /// Asks one server anything, with leave.
+    pub(crate) async fn ask_permitted(
         &self,
+        _leave: Permit,
         server: &str,
         question: Question,
     ) -> Result<Payload, AskError> {
+        self.put_after_visits(server, question).await
+    }
+
+    /// Asks one server, whatever it wants visited first.
+    pub(crate) async fn put(&self, server: &str, question: Question) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
         let handle = self.handle(server).ok_or_else(no_server)?;
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
@@ -224,7 +244,8 @@ impl AskError {
     pub fn status(&self) -> Option<&Status> {
         match self {
             AskError::NotConnected(view) => Some(&view.status),
-            AskError::NoServer(_)
+            AskError::WantsPermit
+            | AskError::NoServer(_)
             | AskError::Refused(_)
             | AskError::Timeout { .. }
             | AskError::NotVisited { .. }

@@ -1,6 +1,7 @@
-//! One tool call, from a name to a result: resolve, check, permit, send, bound, record.
-//! A call made here leaves only with a [`Permit`], and only this file makes one. `Host::ask` is below that wall:
-//! whoever uses it to call a tool has decided by themselves.
+//! One tool call, from a name to a result: resolve, check, permit, perform, bound, record.
+//! A call leaves only with a [`Permit`], and only this file makes one. Who performs it is left to `perform`.
+
+mod bounding;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,19 +10,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use switchboard_config::entry::Fingerprint;
 use switchboard_config::permission::{
     self, Claim, Decision, Effect, Hints, Mode, Request, Rules, Suggestion, ToolRule, Trust,
 };
-use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use crate::ask::{AskError, Question, Repeat};
+use crate::ask::AskError;
 use crate::audit::{self, Audit, Record};
 use crate::engine::Host;
+use crate::perform::Work;
 use crate::pin::{Alteration, Pins, Standing};
 use crate::pool::Pool;
 use crate::pool::argument_check::{self, ArgumentFault};
@@ -29,7 +30,9 @@ use crate::pool::naming;
 use crate::pool::tool::Tool;
 use crate::rulebook::Rulebook;
 use crate::yielded::keep::Keep;
-use crate::yielded::{self, Limits, Yield};
+use crate::yielded::{Limits, Yield};
+
+pub(crate) use bounding::PICTURES_AT_ONCE;
 
 /// Why a tool that is allowed asks nevertheless.
 const CHANGED: &str = "its definition changed since it was approved";
@@ -37,8 +40,8 @@ const CHANGED: &str = "its definition changed since it was approved";
 /// What calls depend on, besides the servers.
 #[derive(Clone)]
 pub struct Desk {
-    /// The tools there are.
-    pub pool: Arc<Pool>,
+    /// The tools there are, now and later.
+    pub pool: watch::Receiver<Arc<Pool>>,
     /// What is allowed, asked and denied.
     pub rules: Rulebook,
     /// What tools looked like when they were approved.
@@ -132,9 +135,9 @@ pub enum Holds {
     Always(ToolRule),
 }
 
-/// Leave to make one call. Only [`Host::call`] makes it.
+/// Leave to make one call. Only [`Host::call`] makes it, and whoever performs the call takes it.
 #[derive(Debug)]
-struct Permit {
+pub struct Permit {
     because: String,
 }
 
@@ -188,7 +191,7 @@ impl Host {
         call: ToolCall,
         record: &mut Record,
     ) -> Result<Yield, CallFailure> {
-        let tool = resolve(&desk.pool, &call.exposed)?;
+        let tool = resolve(&desk.pool.borrow(), &call.exposed)?;
         record.server.clone_from(&tool.server);
         record.tool.clone_from(&tool.name);
         record.arguments = audit::digest(&call.arguments);
@@ -197,26 +200,9 @@ impl Host {
         let permit = permit(desk, &tool, fingerprint.as_ref(), &call.arguments).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
-        let server = tool.server.clone();
-        let answer = self.send(permit, &tool, call).await?;
-        Ok(bound(desk, server, answer).await)
-    }
-
-    async fn send(&self, _leave: Permit, tool: &Tool, call: ToolCall) -> Result<Payload, AskError> {
-        let arguments = Payload::from_json(call.arguments.to_string().into());
-        let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
-        let mirrored = mirrored.map(|mirror| mirror.headers(&arguments));
-        let params = json!({"name": tool.name, "arguments": call.arguments});
-        let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
-        let question = Question {
-            method: "tools/call".to_owned(),
-            params: Some(Payload::from_json(params.to_string().into())),
-            repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
-            patience: call.patience,
-            progress: call.progress,
-            mirrored,
-        };
-        self.ask(&tool.server, question).await
+        let work = Work { host: self, desk, tool: &tool, call };
+        let answer = tool.performer.perform(permit, work).await?;
+        Ok(self.bound(desk, &tool, answer).await)
     }
 }
 
@@ -240,6 +226,10 @@ async fn permit(
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
 ) -> Result<Permit, CallFailure> {
+    if tool.is_built_in() {
+        // It only reads what other rules let the person's servers say; what they hide, it hides too.
+        return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
+    }
     let (server, name) = (naming::sanitised(&tool.server), naming::sanitised(&tool.name));
     let rules = desk.rules.now();
     let request = request(desk, tool, (&server, &name), arguments);
@@ -336,16 +326,6 @@ pub fn request<'a>(
             open_world: claim(tool.annotations.open_world),
         },
         trust: if is_trusted { Trust::Given } else { Trust::Withheld },
-    }
-}
-
-/// What is passed on of an answer. Pictures take time, so this happens off the runtime's threads.
-async fn bound(desk: &Desk, server: String, answer: Payload) -> Yield {
-    let (limits, keep) = (desk.limits, desk.keep.clone());
-    let work = move || yielded::of_call(&answer, &server, &limits, &keep);
-    match tokio::task::spawn_blocking(work).await {
-        Ok(bounded) => bounded,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::catalogue::Catalogue;
 use crate::cause::Cause;
 use crate::engine::Settings;
+use crate::shelf::News;
 
 /// How many requests may wait for a connection's task.
 const COMMANDS: usize = 64;
@@ -121,6 +122,13 @@ pub struct View {
     pub(crate) live: Option<Live>,
 }
 
+impl View {
+    /// Does the server say that it has resources? Known while it is connected.
+    pub fn has_resources(&self) -> bool {
+        self.introduction.as_ref().is_some_and(|it| it.capabilities.resources.is_some())
+    }
+}
+
 /// A connection that stands, for callers.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
@@ -128,6 +136,8 @@ pub(crate) struct Live {
     pub(crate) client: Client,
     /// Which connection it is: one more each time it is made.
     pub(crate) generation: u64,
+    /// What the server said about changes of its resources.
+    pub(crate) news: News,
     strikes: Arc<AtomicU32>,
 }
 

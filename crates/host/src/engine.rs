@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use switchboard_config::cascade::Effective;
-use switchboard_config::entry::{Fingerprint, TransportKind};
+use switchboard_config::entry::{Fingerprint, ToolFilter, TransportKind};
 use switchboard_config::hooks::Hook;
+use switchboard_config::permission;
 use switchboard_wire::introduction::{Ability, Offer};
 use switchboard_wire::network::{self, Network};
 use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
@@ -17,6 +18,7 @@ use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::address::{Around, Certificates};
+use crate::calling::PICTURES_AT_ONCE;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
@@ -25,6 +27,8 @@ use crate::inquiry::{Ask, Nobody};
 use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
 use crate::places::Places;
+use crate::shelf::{self, ShelfHandle};
+use crate::upkeep::{self, Pools};
 
 /// How many programs are started at once, unless told otherwise.
 pub const LOCAL_WIDTH: usize = 3;
@@ -114,6 +118,8 @@ pub struct Settings {
     pub(crate) flock: Flock,
     /// A place for work that blocks a thread.
     pub(crate) desks: Semaphore,
+    /// A place for answers with pictures, which take much memory.
+    pub(crate) pictures: Arc<Semaphore>,
     network: (network::Settings, OnceLock<Result<Network, String>>),
     guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
 }
@@ -150,6 +156,7 @@ impl Settings {
             scribe: Scribe::start()?,
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),
+            pictures: Arc::new(Semaphore::new(PICTURES_AT_ONCE)),
             around: options.around,
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
@@ -195,6 +202,10 @@ pub struct Snapshot {
     /// Every server that is wanted, by name.
     pub servers: BTreeMap<String, Arc<View>>,
     pub(crate) handles: Arc<BTreeMap<String, Handle>>,
+    /// Which tools of each server are wanted.
+    pub(crate) filters: Arc<BTreeMap<String, ToolFilter>>,
+    /// Which tools are hidden.
+    pub(crate) rules: Arc<permission::Rules>,
 }
 
 impl Snapshot {
@@ -210,11 +221,14 @@ pub struct Host {
     commands: mpsc::Sender<Command>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     settings: Arc<Settings>,
+    pools: Pools,
+    shelf: ShelfHandle,
 }
 
 #[derive(Debug)]
 enum Command {
     Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
+    Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
     Stop { done: oneshot::Sender<()> },
 }
 
@@ -225,16 +239,23 @@ impl Host {
         let (commands, from_callers) = mpsc::channel(WAITING);
         let (reports, from_connections) = mpsc::channel(WAITING);
         let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let (pools, keeping_pools) = upkeep::new(snapshots.clone());
+        let (shelf, keeping_shelf) = shelf::new(snapshots.clone());
+        let mut keepers = JoinSet::new();
+        keepers.spawn(keeping_pools);
+        keepers.spawn(keeping_shelf);
         let engine = Engine {
             settings: settings.clone(),
             reports,
             published,
             kept: BTreeMap::new(),
             ending: JoinSet::new(),
+            keepers,
+            rules: Arc::default(),
             leaving: BTreeMap::new(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
-        Ok((Host { commands, snapshots, settings }, task))
+        Ok((Host { commands, snapshots, settings, pools, shelf }, task))
     }
 
     /// Makes the servers that run those that a configuration wants; what did not change is not touched.
@@ -247,6 +268,15 @@ impl Host {
         let (done, applied) = oneshot::channel();
         if self.commands.send(Command::Apply { wanted, done }).await.is_ok() {
             let _over = applied.await;
+        }
+    }
+
+    /// Makes these the rules by which tools are hidden. Set before [`Host::apply`], no tool is seen that they hide.
+    pub async fn set_rules(&self, rules: permission::Rules) {
+        let (done, set) = oneshot::channel();
+        let command = Command::Rules { rules: Arc::new(rules), done };
+        if self.commands.send(command).await.is_ok() {
+            let _over = set.await;
         }
     }
 
@@ -286,6 +316,18 @@ impl Host {
         Arc::new(Counsellor { server: server.to_owned(), counsel })
     }
 
+    pub(crate) fn pictures(&self) -> &Arc<Semaphore> {
+        &self.settings.pictures
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    pub(crate) fn shelf(&self) -> &ShelfHandle {
+        &self.shelf
+    }
+
     pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
         self.snapshots.borrow().handles.get(name).cloned()
     }
@@ -319,6 +361,9 @@ struct Engine {
     published: watch::Sender<Arc<Snapshot>>,
     kept: BTreeMap<String, Kept>,
     ending: JoinSet<()>,
+    /// Those that keep the pool and the shelf. They hold nothing that has to be ended in order.
+    keepers: JoinSet<()>,
+    rules: Arc<permission::Rules>,
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
     leaving: BTreeMap<String, Leaving>,
 }
@@ -328,6 +373,7 @@ struct Kept {
     handle: Handle,
     task: JoinHandle<()>,
     view: Arc<View>,
+    filter: ToolFilter,
 }
 
 impl Engine {
@@ -341,6 +387,11 @@ impl Engine {
                 command = commands.recv() => match command {
                     Some(Command::Apply { wanted, done }) => {
                         self.apply(wanted);
+                        let _nobody_waits = done.send(());
+                    }
+                    Some(Command::Rules { rules, done }) => {
+                        self.rules = rules;
+                        self.publish(Handles::Same);
                         let _nobody_waits = done.send(());
                     }
                     Some(Command::Stop { done }) => {
@@ -392,12 +443,12 @@ impl Engine {
 
     fn keep(&mut self, wanted: Wanted) {
         let name = wanted.name().to_owned();
-        let fingerprint = wanted.fingerprint.clone();
+        let (fingerprint, filter) = (wanted.fingerprint.clone(), wanted.spec.common.tools.clone());
         let predecessor = self.leaving.get(&name).cloned();
         let (settings, reports) = (self.settings.clone(), self.reports.clone());
         let (handle, task) = connection::keep(wanted, settings, reports, predecessor);
         let view = handle.view();
-        self.kept.insert(name, Kept { fingerprint, handle, task, view });
+        self.kept.insert(name, Kept { fingerprint, handle, task, view, filter });
     }
 
     fn end(&mut self, name: &str) {
@@ -410,17 +461,18 @@ impl Engine {
     }
 
     fn publish(&mut self, handles: Handles) {
-        let kept = &self.kept;
+        let (kept, rules) = (&self.kept, &self.rules);
         self.published.send_modify(|snapshot| {
-            let handles = match handles {
-                Handles::Same => snapshot.handles.clone(),
-                Handles::Changed => {
-                    let pairs = kept.iter().map(|(name, it)| (name.clone(), it.handle.clone()));
-                    Arc::new(pairs.collect())
-                }
+            let (handles, filters) = match handles {
+                Handles::Same => (snapshot.handles.clone(), snapshot.filters.clone()),
+                Handles::Changed => (
+                    Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.handle.clone())).collect()),
+                    Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.filter.clone())).collect()),
+                ),
             };
             let servers = kept.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
-            *snapshot = Arc::new(Snapshot { revision: snapshot.revision + 1, servers, handles });
+            let (revision, rules) = (snapshot.revision + 1, rules.clone());
+            *snapshot = Arc::new(Snapshot { revision, servers, handles, filters, rules });
         });
     }
 
@@ -446,6 +498,7 @@ impl Engine {
             let _found = tokio::task::spawn_blocking(move || flock.search()).await;
         }
         self.publish(Handles::Changed);
+        self.keepers.shutdown().await;
         self.settings.logbook.settle().await;
         self.settings.scribe.settle().await;
     }

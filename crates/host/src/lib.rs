@@ -7,6 +7,7 @@
 pub mod address;
 pub mod ask;
 pub mod audit;
+pub mod built_in;
 pub mod calling;
 pub mod catalogue;
 pub mod cause;
@@ -21,6 +22,7 @@ pub mod inquiry;
 pub mod load;
 pub mod logbook;
 pub mod memo;
+pub mod perform;
 pub mod pin;
 pub mod places;
 pub mod pool;
@@ -30,8 +32,10 @@ pub mod reload;
 pub mod reveal;
 pub mod rulebook;
 pub mod ruling;
+mod shelf;
 pub mod store;
 mod trouble;
+pub mod upkeep;
 mod visit;
 pub mod yielded;
 

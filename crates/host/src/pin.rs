@@ -214,7 +214,7 @@ mod tests {
             tools: std::slice::from_ref(&item),
             filter: &filter,
         };
-        let rules = Rules { hidden: &|_, _| false, reserved: &Default::default() };
+        let rules = Rules { hidden: &|_, _| false, built_in: &[] };
         let pool = Pool::default().next([source], &rules);
         pool.tools().first().expect("a tool").clone()
     }

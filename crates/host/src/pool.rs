@@ -43,13 +43,13 @@ pub struct Source<'a> {
 pub struct Rules<'a> {
     /// Does a rule take this tool (server, tool) out?
     pub hidden: &'a dyn Fn(&str, &str) -> bool,
-    /// Names of built-in tools, which no server's tool gets.
-    pub reserved: &'a BTreeSet<String>,
+    /// Tools of our own. Their names are theirs, whatever servers call theirs.
+    pub built_in: &'a [Arc<Tool>],
 }
 
 impl fmt::Debug for Rules<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules").field("reserved", &self.reserved).finish_non_exhaustive()
+        f.debug_struct("Rules").field("built_in", &self.built_in.len()).finish_non_exhaustive()
     }
 }
 
@@ -87,7 +87,7 @@ impl Pool {
         sources.sort_by_key(|source| source.server);
         let listed = listed(&sources);
         let candidates: Vec<Candidate<'_>> = listed.iter().map(Listed::candidate).collect();
-        let is_reserved = |name: &str| rules.reserved.contains(name);
+        let is_reserved = |name: &str| rules.built_in.iter().any(|it| it.exposed == name);
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
         let mut pool = Pool { revision: self.revision + 1, contested, ..Pool::default() };
         for (listed, exposed) in listed.iter().zip(&names) {
@@ -111,6 +111,7 @@ impl Pool {
             let (server, tool) = (server.to_owned(), item.name.clone());
             pool.quarantined.push(Quarantined { server, tool, reason });
         }
+        pool.tools.extend(rules.built_in.iter().cloned());
         // They are nearly in order, which this kind of sorting makes use of.
         pool.tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         pool
@@ -138,6 +139,11 @@ impl Pool {
     /// The tools that are kept from the model, by server and tool.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
+    }
+
+    /// Is the tool's definition found by search, instead of being sent to the model at once?
+    pub fn is_deferred(&self, tool: &Tool) -> bool {
+        tool.loading.is_deferred(self.tools.len())
     }
 
     /// The tool with this exposed name.

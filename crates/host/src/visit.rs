@@ -24,11 +24,15 @@ const LONGEST_VISIT: Duration = Duration::from_secs(3600);
 
 impl Host {
     /// Asks one server; what it wants visited first is visited, where somebody agrees.
-    pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+    pub(crate) async fn put_after_visits(
+        &self,
+        server: &str,
+        question: Question,
+    ) -> Result<Payload, AskError> {
         for _ in 0..ROUNDS {
             // Heard from before the question is asked: a server may be done before we have begun to wait.
             let mut done = self.settings().visited.subscribe();
-            let wanted = match self.asked(server, question.clone()).await {
+            let wanted = match self.put(server, question.clone()).await {
                 Err(AskError::Refused(error)) if error.code == VISIT_FIRST => error,
                 outcome => return outcome,
             };
@@ -37,7 +41,7 @@ impl Host {
                 AskError::NotVisited { server, reason }
             })?;
         }
-        self.asked(server, question).await
+        self.put(server, question).await
     }
 
     /// Has every page visited. The error is why one was not.

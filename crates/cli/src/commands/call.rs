@@ -1,5 +1,6 @@
 //! `swb call`: calls a tool, under the rules, and shows what comes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,8 +10,7 @@ use switchboard::calling::{CallFailure, ToolCall};
 use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
-use switchboard::engine::Snapshot;
-use switchboard::load::Configuration;
+use switchboard::engine::{Host, Snapshot};
 use switchboard::wire::peer::Progress;
 use switchboard::yielded::{Part, Yield};
 use tokio::sync::mpsc;
@@ -24,7 +24,6 @@ use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
 use crate::style::{Meaning, paint};
-use crate::toolbox;
 
 /// How long a tool may be silent, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -50,8 +49,8 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
     let patience = live::milliseconds(session, "MCP_TOOL_TIMEOUT", PATIENCE)?;
     let yielded = live::run(session, Persistence::Once, async |host| {
         live::apply(host, &configuration, &[]).await;
-        let snapshot = settled(session, host, &configuration, &arguments.tool).await;
-        let desk = desk::desk(session, &configuration, &snapshot, arguments.mode)?;
+        let snapshot = settled(session, host, &arguments.tool).await;
+        let desk = desk::desk(session, &configuration, host, arguments.mode)?;
         let (signs, mut progress) = mpsc::channel(SIGNS);
         let call = ToolCall {
             caller: "cli".to_owned(),
@@ -75,16 +74,12 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
 }
 
 /// Waits for the server whose tool is wanted, where the name tells which; else for all.
-async fn settled(
-    session: &Session,
-    host: &switchboard::engine::Host,
-    configuration: &Configuration,
-    tool: &str,
-) -> std::sync::Arc<Snapshot> {
-    live::settle(session, host, None, |snapshot| {
-        snapshot.is_settled() || toolbox::pool(configuration, snapshot).find(tool).is_some()
-    })
-    .await
+async fn settled(session: &Session, host: &Host, tool: &str) -> Arc<Snapshot> {
+    let is_there = || host.pool().find(tool).is_some_and(|it| !it.is_built_in());
+    let snapshot =
+        live::settle(session, host, None, |snapshot| snapshot.is_settled() || is_there()).await;
+    host.settled_pool().await;
+    snapshot
 }
 
 fn show_progress(session: &Session, sign: &Progress) {

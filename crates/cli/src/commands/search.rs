@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use switchboard::pool::tool::Tool;
 
 use super::tools;
+use crate::live::{self, Gathered};
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
 
@@ -21,14 +22,15 @@ pub struct Search {
 
 /// Runs the command.
 pub fn run(arguments: &Search, session: &Session) -> Result<Done, Failure> {
-    let (pool, notes) = tools::gathered(session, &[])?;
+    let configuration = session.load()?;
+    let Gathered { pool, notes, .. } = live::gathered(session, &configuration, &[])?;
     let found = pool.search(&arguments.words.join(" "), arguments.count);
     let done = match session.wants_json() {
         true => {
             let list: Vec<Json> = found
                 .iter()
                 .map(|it| {
-                    let mut json = tools::tool_json(&it.tool);
+                    let mut json = tools::tool_json(&pool, &it.tool);
                     json["score"] = it.score.into();
                     json
                 })

@@ -6,12 +6,11 @@ use switchboard::config::shown::printable;
 use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 
-use crate::live;
+use crate::live::{self, Gathered};
 use crate::outcome::{Done, Failure};
 use crate::session::Session;
 use crate::style::{Meaning, paint};
 use crate::table::{self, Cell, Yielding};
-use crate::toolbox;
 
 /// Arguments of `swb tools`.
 #[derive(Debug, Args)]
@@ -22,8 +21,11 @@ pub struct Tools {
 
 /// Runs the command.
 pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
-    let (pool, notes) = gathered(session, &arguments.servers)?;
-    let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).collect();
+    let configuration = session.load()?;
+    let Gathered { pool, notes, .. } = live::gathered(session, &configuration, &arguments.servers)?;
+    // Whoever names servers does not mean our own tools.
+    let is_meant = |tool: &&Tool| arguments.servers.is_empty() || !tool.is_built_in();
+    let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();
     let done = match session.wants_json() {
         true => super::json(&as_json(&pool, &tools)),
         false => Done::text(as_text(session, &tools)).note(quarantined(&pool)),
@@ -31,18 +33,12 @@ pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
     Ok(done.note(notes))
 }
 
-/// The pool of the servers that were named, or of all, and what is to be said of those that cannot be had.
-pub(super) fn gathered(session: &Session, names: &[String]) -> Result<(Pool, String), Failure> {
-    let configuration = session.load()?;
-    let (snapshot, notes) = live::gathered(session, &configuration, names)?;
-    Ok((toolbox::pool(&configuration, &snapshot), notes))
-}
-
 /// One tool, for programs.
-pub(super) fn tool_json(tool: &Tool) -> Json {
+pub(super) fn tool_json(pool: &Pool, tool: &Tool) -> Json {
+    let server = Some(tool.server.as_str()).filter(|_| !tool.is_built_in());
     json!({
         "name": tool.exposed,
-        "server": tool.server,
+        "server": server,
         "tool": tool.name,
         "title": tool.title,
         "description": tool.description,
@@ -53,6 +49,7 @@ pub(super) fn tool_json(tool: &Tool) -> Json {
             "idempotentHint": tool.annotations.idempotent,
             "openWorldHint": tool.annotations.open_world,
         },
+        "deferred": pool.is_deferred(tool),
         "flags": tool.flags.iter().map(|flag| flag.id()).collect::<Vec<_>>(),
     })
 }
@@ -63,7 +60,7 @@ fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
         .iter()
         .map(|it| json!({"server": it.server, "tool": it.tool, "reason": it.reason.to_string()}))
         .collect();
-    let tools: Vec<Json> = tools.iter().map(|tool| tool_json(tool)).collect();
+    let tools: Vec<Json> = tools.iter().map(|tool| tool_json(pool, tool)).collect();
     json!({"tools": tools, "quarantined": quarantined})
 }
 

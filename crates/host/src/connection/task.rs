@@ -32,6 +32,7 @@ use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::counsel::Counsellor;
 use crate::engine::Settings;
 use crate::memo::Edit;
+use crate::shelf::News;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -89,6 +90,7 @@ struct Held {
     line: Line,
     opened: Instant,
     strikes: Arc<AtomicU32>,
+    news: News,
     catalogue: Arc<Catalogue>,
     dirty: BTreeSet<List>,
     fetching: Option<Fetching>,
@@ -339,6 +341,7 @@ impl Task {
             line,
             opened: now,
             strikes: Arc::default(),
+            news: News::default(),
             catalogue: Arc::default(),
             dirty: BTreeSet::new(),
             fetching: Some(Box::pin(fetching)),
@@ -423,7 +426,12 @@ impl Task {
             Said::Notification { method, params } if method == VISITED => {
                 self.visited(params.as_ref());
             }
-            Said::Notification { method, .. } => self.touch(List::changed_by(&method)),
+            Said::Notification { method, .. } => {
+                if let (Some(held), true) = (&self.held, tells_of_resources(&method)) {
+                    held.news.note();
+                }
+                self.touch(List::changed_by(&method));
+            }
             Said::Request(request) => self.be_asked(request),
         }
     }
@@ -616,12 +624,19 @@ impl Task {
             live: held.map(|held| Live {
                 client: held.line.client.clone(),
                 generation: self.generation,
+                news: held.news.clone(),
                 strikes: held.strikes.clone(),
             }),
         });
         self.published.send_replace(view.clone());
         let _engine_gone = self.reports.send(view).await;
     }
+}
+
+/// May what resources hold have changed?
+fn tells_of_resources(notification: &str) -> bool {
+    notification == "notifications/resources/updated"
+        || List::changed_by(notification).contains(&List::Resources)
 }
 
 /// What a future in waiting comes to; waits for ever where there is none. The caller takes it away afterwards.

@@ -7,8 +7,9 @@ use switchboard_wire::message::Payload;
 use super::argument_check::check;
 use super::difference::difference;
 use super::suspicion::Flag;
-use super::tool::Annotations;
+use super::tool::{Annotations, MANY_TOOLS};
 use super::*;
+use crate::perform::McpTool;
 
 /// A server with tools, for tests.
 #[derive(Debug, Clone)]
@@ -40,8 +41,7 @@ fn source(server: &Server) -> Source<'_> {
 }
 
 fn next(pool: &Pool, servers: &[Server]) -> Pool {
-    let reserved = BTreeSet::from(["mcp__builtin__read".to_owned()]);
-    pool.next(servers.iter().map(source), &Rules { hidden: &|_, _| false, reserved: &reserved })
+    pool.next(servers.iter().map(source), &Rules { hidden: &|_, _| false, built_in: &[] })
 }
 
 fn pool(servers: &[Server]) -> Pool {
@@ -59,6 +59,11 @@ fn only(pool: &Pool) -> &Tool {
 
 fn tool(definition: &Json) -> Arc<Tool> {
     pool(&[defining(definition)]).tools()[0].clone()
+}
+
+fn built_in(name: &str) -> Tool {
+    let schema = Payload::from_json(r#"{"type":"object","properties":{}}"#.into());
+    Tool::built_in(name, "", (schema.clone(), schema), &McpTool)
 }
 
 #[test]
@@ -103,10 +108,44 @@ fn a_long_name_is_cut_and_told_apart() {
 
 #[test]
 fn a_built_in_name_is_never_shadowed() {
-    let pool = pool(&[server("builtin", &["read", "write"])]);
-    assert!(pool.find("mcp__builtin__read").is_none());
+    let servers = [server("builtin", &["read", "write"])];
+    let ours = Tool { exposed: "mcp__builtin__read".to_owned(), ..built_in("read") };
+    let rules = Rules { hidden: &|_, _| false, built_in: &[Arc::new(ours)] };
+    let pool = Pool::default().next(servers.iter().map(source), &rules);
+    assert!(pool.find("mcp__builtin__read").is_some_and(|it| it.is_built_in()));
     assert_eq!(pool.find_on("builtin", "read").expect("it is there").exposed.len(), 27);
     assert!(pool.find("mcp__builtin__write").is_some());
+}
+
+#[test]
+fn our_own_tools_are_in_every_pool_and_found_by_search() {
+    let rules = Rules { hidden: &|_, _| true, built_in: crate::built_in::all() };
+    let pool = Pool::default().next([source(&server("s", &["x"]))], &rules);
+    assert_eq!(names(&pool), ["ListMcpResources", "ReadMcpResource", "ReadMcpResult"]);
+    for tool in pool.tools() {
+        let expected = Annotations {
+            read_only: true,
+            destructive: false,
+            open_world: false,
+            idempotent: true,
+        };
+        assert_eq!(tool.annotations, expected);
+        assert!(pool.is_deferred(tool));
+        let listed = item(&tool.raw.decode().expect("JSON"));
+        let read = tool::read("s", &tool.name, "x", &listed.raw).expect("a model API takes it");
+        assert_eq!(read.input_schema, tool.input_schema);
+    }
+    assert_eq!(pool.search("list resources", 1)[0].tool.exposed, "ListMcpResources");
+}
+
+#[test]
+fn tools_of_servers_are_sent_at_once_until_there_are_many() {
+    let names: Vec<String> = (0..=MANY_TOOLS).map(|it| format!("t{it}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let few = pool(&[server("s", &names[..MANY_TOOLS])]);
+    let many = pool(&[server("s", &names)]);
+    assert!(few.tools().iter().all(|it| !few.is_deferred(it)));
+    assert!(many.tools().iter().all(|it| many.is_deferred(it)));
 }
 
 #[test]
@@ -152,8 +191,7 @@ fn filters_and_rules_take_tools_out_without_renaming_others() {
         allow: Some(vec!["a".to_owned(), "b".to_owned(), "c.d".to_owned()]),
         deny: vec!["b".to_owned()],
     };
-    let reserved = BTreeSet::new();
-    let rules = Rules { hidden: &|server, tool| (server, tool) == ("s", "a"), reserved: &reserved };
+    let rules = Rules { hidden: &|server, tool| (server, tool) == ("s", "a"), built_in: &[] };
     let pool = Pool::default().next([source(&one)], &rules);
     assert_eq!(names(&pool), ["mcp__s__c_d_cf91103c"]);
 }

@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
 use switchboard_wire::mirror::Mirror;
 
+use crate::perform::{McpTool, Perform};
+
 use super::argument_check::Checker;
 use super::input_schema::{Reason, normalised};
 use super::suspicion::{Flag, inspect};
@@ -20,12 +22,12 @@ const CUT: &str = "… [truncated]";
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 256;
 
-/// A server's tool under its exposed name.
+/// A tool under its exposed name.
 #[derive(Debug)]
 pub struct Tool {
     /// What the model calls it.
     pub exposed: String,
-    /// Whose it is.
+    /// Whose it is; empty for one of our own.
     pub server: String,
     /// What its server calls it.
     pub name: String,
@@ -45,10 +47,36 @@ pub struct Tool {
     pub flags: Vec<Flag>,
     /// All of it, as it came.
     pub raw: Payload,
+    /// When a model is told of it.
+    pub loading: Loading,
+    /// Who performs its calls.
+    pub performer: &'static dyn Perform,
     /// Made when arguments are checked for the first time.
     pub(super) checker: OnceLock<Checker>,
     /// Tells this definition from others. Made when it is called for the first time.
     pub(crate) digest: OnceLock<String>,
+}
+
+/// A pool with more tools than this does not send all their definitions to a model.
+pub const MANY_TOOLS: usize = 40;
+
+/// When a model is told of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loading {
+    /// At once while there are few tools, and when it searches while there are many.
+    WhenFew,
+    /// Only when it searches.
+    Deferred,
+}
+
+impl Loading {
+    /// Is it found by search, among so many tools?
+    pub fn is_deferred(self, tools: usize) -> bool {
+        match self {
+            Loading::WhenFew => tools > MANY_TOOLS,
+            Loading::Deferred => true,
+        }
+    }
 }
 
 /// What a server says about a tool's effects. These are claims: nothing holds the server to them.
@@ -71,6 +99,42 @@ impl Default for Annotations {
 }
 
 impl Tool {
+    /// A tool of our own, with its schema and its definition: it only reads, and what it reads is here already.
+    pub(crate) fn built_in(
+        name: &str,
+        description: &str,
+        (input_schema, raw): (Payload, Payload),
+        performer: &'static dyn Perform,
+    ) -> Tool {
+        Tool {
+            exposed: name.to_owned(),
+            server: String::new(),
+            name: name.to_owned(),
+            title: None,
+            description: description.to_owned(),
+            input_schema,
+            output_schema: None,
+            annotations: Annotations {
+                read_only: true,
+                destructive: false,
+                open_world: false,
+                idempotent: true,
+            },
+            mirror: Mirror::default(),
+            flags: Vec::new(),
+            raw,
+            loading: Loading::Deferred,
+            performer,
+            checker: OnceLock::new(),
+            digest: OnceLock::new(),
+        }
+    }
+
+    /// Is it one of our own?
+    pub fn is_built_in(&self) -> bool {
+        self.server.is_empty()
+    }
+
     /// What people are shown.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
@@ -144,6 +208,8 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
         mirror: mirror(definition.input_schema),
         flags,
         raw: raw.clone(),
+        loading: Loading::WhenFew,
+        performer: &McpTool,
         checker: OnceLock::new(),
         digest: OnceLock::new(),
     })

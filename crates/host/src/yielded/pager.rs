@@ -48,15 +48,20 @@ pub struct PageError {
 impl Keep {
     /// Reads lines of a kept text, as many of them as fit on a page.
     pub fn page(&self, id: &ResultId, lines: Lines) -> Result<Page, PageError> {
+        self.page_within(id, lines, LARGEST_PAGE)
+    }
+
+    /// The same for a page of at most so many characters; one line is there in any case.
+    pub fn page_within(&self, id: &ResultId, lines: Lines, most: usize) -> Result<Page, PageError> {
         let read = || {
             let file = keep::open(&self.path(id))?;
-            read_page(file, lines)
+            read_page(file, lines, most)
         };
         read().map_err(|cause| PageError { id: id.clone(), cause })
     }
 }
 
-fn read_page(file: File, lines: Lines) -> io::Result<Page> {
+fn read_page(file: File, lines: Lines, most: usize) -> io::Result<Page> {
     let mut page = Page { text: String::new(), last: 0, more: false };
     let (first, last) = (lines.first.get(), lines.last.get());
     let mut characters = 0;
@@ -67,7 +72,7 @@ fn read_page(file: File, lines: Lines) -> io::Result<Page> {
         }
         let text = String::from_utf8_lossy(line);
         characters += text.chars().count();
-        if number > last || characters > LARGEST_PAGE {
+        if number > last || (characters > most && number > first) {
             page.more = true;
             return ControlFlow::Break(());
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::built_in::READ_RESULT;
+
 use super::keep::{KeepErrorKind, ResultId};
 use super::picture::Unfit;
 
@@ -82,7 +84,10 @@ impl fmt::Display for Remark {
 
 fn write_rest(f: &mut fmt::Formatter<'_>, id: Option<&ResultId>) -> fmt::Result {
     match id {
-        Some(id) => write!(f, "for the rest run `swb result {id} --lines 1-200`"),
+        Some(id) => write!(
+            f,
+            "for the rest run `swb result {id} --lines 1-200`, or call the tool `{READ_RESULT}` with that id"
+        ),
         None => f.write_str("the rest is lost"),
     }
 }

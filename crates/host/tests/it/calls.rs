@@ -5,13 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::ask::{AskError, Question, Repeat};
+use switchboard::ask::{AskError, Question};
 use switchboard::connection::Status;
 use switchboard::connection::state::Persistence;
 use testkit::{Quirk, Script, Scripted, Served, processes};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, PATIENCE, is_connected, question, remote};
+use crate::support::{Bench, Called, PATIENCE, SOON, is_connected, remote};
+
+#[tokio::test]
+async fn a_tool_cannot_be_called_without_leave() {
+    let bench = Bench::once();
+    let journal = bench.folder.path().join("journal");
+    bench.apply(&[("s", Scripted::entry(&Script::legacy().journal(&journal)))]).await;
+    bench.view("s").await;
+    let error = bench.host.ask("s", Question::harmless("tools/call", SOON)).await;
+    let error = error.expect_err("that way leads past the rules");
+    assert!(matches!(error, AskError::WantsPermit) && error.to_string().contains("Host::call"));
+    assert_eq!(
+        testkit::scripted::journal(&journal)
+            .iter()
+            .filter(|it| it["method"] == "tools/call")
+            .count(),
+        0
+    );
+    bench.stop().await;
+}
 
 /// How often a tool was called, by the journal of a program and its successors.
 fn calls_of(journal: &Path, tool: &str) -> usize {
@@ -124,14 +143,14 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
     for name in ["legacy", "modern"] {
         let (progress, mut signs) = mpsc::channel(16);
         let patience = Duration::from_millis(500);
-        let slow = |steps: u32| Question {
+        let slow = |steps: u32| Called {
             patience,
-            ..question("slow", json!({"ms": 1200, "steps": steps}), Repeat::Harmful)
+            ..Called::new("slow", json!({"ms": 1200, "steps": steps}))
         };
-        let steady = Question { progress: Some(progress), ..slow(12) };
-        bench.host.ask(name, steady).await.expect("it shows progress all the time");
+        let steady = Called { progress: Some(progress), ..slow(12) };
+        bench.make(name, steady).await.expect("it shows progress all the time");
         assert!(signs.try_recv().is_ok(), "{name}");
-        let error = bench.host.ask(name, slow(1)).await.expect_err("it shows none");
+        let error = bench.make(name, slow(1)).await.expect_err("it shows none");
         assert!(
             matches!(&error, AskError::Timeout { after, .. } if *after == patience),
             "{error:?}"
@@ -156,9 +175,8 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
     for name in ["stdio", "http"] {
         let (progress, mut signs) = mpsc::channel(16);
         let arguments = json!({"ms": 60_000, "steps": 6000});
-        let slow =
-            Question { progress: Some(progress), ..question("slow", arguments, Repeat::Harmful) };
-        let asking = bench.host.ask(name, slow);
+        let slow = Called { progress: Some(progress), ..Called::new("slow", arguments) };
+        let asking = bench.make(name, slow);
         tokio::select! {
             answer = asking => panic!("{name}: {answer:?}"),
             sign = signs.recv() => assert!(sign.is_some()),
@@ -310,8 +328,8 @@ async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
     for (name, _, it) in &served {
         // A stream that can be taken up again is waited for as long as the caller waits.
         let patience = Duration::from_millis(1500);
-        let crash = Question { patience, ..question("crash", json!({}), Repeat::Harmful) };
-        let error = bench.host.ask(name, crash).await.expect_err("it breaks off");
+        let crash = Called { patience, ..Called::new("crash", json!({})) };
+        let error = bench.make(name, crash).await.expect_err("it breaks off");
         let is_told = matches!(&error, AskError::Interrupted { .. } | AskError::Timeout { .. });
         assert!(is_told, "{name}: {error:?}");
         assert_eq!(it.counts()["tools"]["crash"], 1, "{name}");

@@ -1,10 +1,12 @@
 //! Tests of the library as an embedding program uses it.
 
+mod built_in;
 mod calls;
 mod changes;
 mod engine;
 mod following;
 mod load;
+mod pools;
 mod remembering;
 mod starting;
 mod support;

@@ -1,25 +1,39 @@
 //! A host in a folder of its own, and servers for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::address::Around;
-use switchboard::ask::{AskError, Question, Repeat};
-use switchboard::catalogue::List;
+use switchboard::ask::{AskError, Repeat};
+use switchboard::audit::Audit;
+use switchboard::calling::{
+    CallFailure, Consent, Consented, Consenting, Desk, PermissionQuestion, ToolCall,
+};
+use switchboard::catalogue::{Item, List};
 use switchboard::cause::Cause;
 use switchboard::config::cascade::{Effective, Inputs, resolve};
+use switchboard::config::entry::ToolFilter;
 use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::config::permission::{Mode, Rules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
 use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, View};
 use switchboard::engine::{Host, Options, Snapshot};
+use switchboard::pin::Pins;
 use switchboard::places::Places;
+use switchboard::pool::naming::Origin;
+use switchboard::pool::{self, Pool};
+use switchboard::rulebook::Rulebook;
 use switchboard::wire::message::Payload;
+use switchboard::wire::peer::Progress;
+use switchboard::yielded::keep::Keep;
+use switchboard::yielded::{Limits, Yield};
 use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test gives up.
@@ -32,7 +46,24 @@ pub const SOON: Duration = Duration::from_secs(10);
 pub struct Bench {
     pub host: Host,
     pub folder: Arc<TempDir>,
+    audit: Audit,
     task: JoinHandle<()>,
+}
+
+/// A call of a tool that a server is said to have.
+pub struct Called {
+    pub tool: &'static str,
+    pub arguments: Json,
+    pub repeat: Repeat,
+    pub patience: Duration,
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl Called {
+    /// A call that may do something each time.
+    pub fn new(tool: &'static str, arguments: Json) -> Called {
+        Called { tool, arguments, repeat: Repeat::Harmful, patience: SOON, progress: None }
+    }
 }
 
 impl Bench {
@@ -55,8 +86,9 @@ impl Bench {
     pub fn within(folder: Arc<TempDir>, change: impl FnOnce(&mut Options)) -> Bench {
         let mut options = options(folder.path());
         change(&mut options);
+        let audit = Audit::open(&options.places.audit()).expect("a thread can be started");
         let (host, task) = Host::start(options).expect("a host can be started");
-        Bench { host, folder, task }
+        Bench { host, folder, audit, task }
     }
 
     /// Makes these the servers, each a name and its entry's JSON.
@@ -95,13 +127,72 @@ impl Bench {
     }
 
     /// Calls a tool that may do something each time.
-    pub async fn call(&self, name: &str, tool: &str, arguments: Json) -> Result<Json, AskError> {
-        self.host.ask(name, question(tool, arguments, Repeat::Harmful)).await.map(structured)
+    pub async fn call(
+        &self,
+        name: &str,
+        tool: &'static str,
+        arguments: Json,
+    ) -> Result<Json, AskError> {
+        self.make(name, Called::new(tool, arguments)).await
     }
 
     /// Calls a tool that may be called twice.
-    pub async fn look(&self, name: &str, tool: &str, arguments: Json) -> Result<Json, AskError> {
-        self.host.ask(name, question(tool, arguments, Repeat::Harmless)).await.map(structured)
+    pub async fn look(
+        &self,
+        name: &str,
+        tool: &'static str,
+        arguments: Json,
+    ) -> Result<Json, AskError> {
+        let call = Called { repeat: Repeat::Harmless, ..Called::new(tool, arguments) };
+        self.make(name, call).await
+    }
+
+    /// Makes a call that everybody permits, whether the server has listed the tool or not.
+    pub async fn make(&self, name: &str, called: Called) -> Result<Json, AskError> {
+        let Called { tool, arguments, repeat, patience, progress } = called;
+        let pool = Arc::new(pool_of(name, tool, repeat));
+        let exposed = pool.tools()[0].exposed.clone();
+        let desk = self.desk(watch::channel(pool).1);
+        let caller = "test".to_owned();
+        let call = ToolCall { caller, exposed, arguments, patience, progress };
+        match self.host.call(&desk, call).await {
+            Ok(yielded) => {
+                Ok(yielded.structured.map_or(Json::Null, |it| it.decode().expect("JSON")))
+            }
+            Err(CallFailure::Ask(error)) => Err(error),
+            Err(
+                error @ (CallFailure::NoTool { .. }
+                | CallFailure::Arguments { .. }
+                | CallFailure::Denied { .. }),
+            ) => panic!("everybody permits it: {error}"),
+        }
+    }
+
+    /// What calls depend on where everything is permitted.
+    pub fn desk(&self, pool: watch::Receiver<Arc<Pool>>) -> Desk {
+        Desk {
+            pool,
+            rules: Rulebook::new(Rules::default()),
+            pins: Pins::open(&self.folder.path().join("pins.json")),
+            mode: Mode::Bypass,
+            trusted: BTreeSet::new(),
+            consent: Arc::new(Nobody),
+            audit: self.audit.clone(),
+            limits: Limits::default(),
+            keep: Keep::below(self.folder.path()),
+        }
+    }
+
+    /// Calls one of the tools of the host's own pool.
+    pub async fn call_exposed(
+        &self,
+        desk: &Desk,
+        exposed: &str,
+        arguments: Json,
+    ) -> Result<Yield, CallFailure> {
+        let (caller, exposed) = ("test".to_owned(), exposed.to_owned());
+        let call = ToolCall { caller, exposed, arguments, patience: SOON, progress: None };
+        self.host.call(desk, call).await
     }
 
     /// Ends everything.
@@ -142,20 +233,24 @@ pub fn effective(servers: &[(&str, String)]) -> Effective {
     resolve(Inputs { layers: vec![layer], ..Inputs::default() })
 }
 
-/// A call of a tool.
-pub fn question(tool: &str, arguments: Json, repeat: Repeat) -> Question {
-    let params = json!({"name": tool, "arguments": arguments}).to_string();
-    Question {
-        params: Some(Payload::from_json(params.into())),
-        repeat,
-        ..Question::harmless("tools/call", SOON)
-    }
+/// A pool with one tool.
+fn pool_of(server: &str, tool: &str, repeat: Repeat) -> Pool {
+    let hints = json!({"readOnlyHint": repeat == Repeat::Harmless});
+    let raw = Payload::of(&json!({"name": tool, "annotations": hints})).expect("JSON");
+    let tools = [Item { name: tool.to_owned(), raw }];
+    let filter = ToolFilter::default();
+    let source =
+        pool::Source { server, origin: Origin::Configured, tools: &tools, filter: &filter };
+    Pool::default().next([source], &pool::Rules { hidden: &|_, _| false, built_in: &[] })
 }
 
-/// What a tool returned for machines.
-pub fn structured(answer: Payload) -> Json {
-    let answer: Json = answer.decode().expect("an answer is JSON");
-    answer["structuredContent"].clone()
+/// Nobody to ask.
+struct Nobody;
+
+impl Consent for Nobody {
+    fn consent<'a>(&'a self, _ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
+        Box::pin(std::future::ready(Consented::No("nobody is here".to_owned())))
+    }
 }
 
 /// The names of a server's tools.

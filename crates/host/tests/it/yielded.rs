@@ -443,7 +443,7 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
     assert_eq!(
         remarks(&yielded),
         [format!(
-            "the text is cut: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`"
+            "the text is cut: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
         )]
     );
     let lines = Lines {
@@ -479,7 +479,7 @@ fn of_too_many_parts_the_rest_is_left_out_and_the_answer_is_kept() {
     );
     let id = &full.id;
     let remark = format!(
-        "2 parts of the answer are left out; for the rest run `swb result {id} --lines 1-200`"
+        "2 parts of the answer are left out; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
     );
     assert_eq!(remarks(&yielded), [remark]);
 }

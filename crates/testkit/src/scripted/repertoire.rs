@@ -167,10 +167,18 @@ fn finite_page(actor: &Actor, member: &str, everything: Vec<Value>, start: usize
     page
 }
 
+/// A resource that is not text. It is not listed.
+const BLOB: &str = "scripted://blob";
+
 /// The contents of a resource.
 pub fn read(actor: &Actor, dialect: Dialect, params: &Value) -> Result<Value, Trouble> {
     let uri = params["uri"].as_str().unwrap_or_default();
     let number = uri.strip_prefix("scripted://resource/").and_then(|it| it.parse::<usize>().ok());
+    if uri == BLOB && actor.script.resources > 0 {
+        let content =
+            json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "AAECAw=="});
+        return Ok(json!({"contents": [content]}));
+    }
     match number {
         Some(number) if number < actor.script.resources => {
             let text = format!("the text of resource {number}");

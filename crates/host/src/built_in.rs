@@ -1,0 +1,79 @@
+//! Tools of our own: what servers offer besides tools, and what of long results was not shown.
+//! They only read, may run beside anything, and answer like any other tool. `calling` permits and bounds them too.
+
+mod list_resources;
+mod read_resource;
+mod read_result;
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value as Json, json};
+use switchboard_config::permission;
+use switchboard_wire::message::Payload;
+
+use crate::calling::Desk;
+use crate::connection::View;
+use crate::perform::Perform;
+use crate::pool::naming::sanitised;
+use crate::pool::tool::Tool;
+
+pub use read_result::NAME as READ_RESULT;
+
+/// The most characters that a tool of ours answers with, however much a caller would take.
+pub const MOST_CHARACTERS: usize = 100_000;
+
+/// Every tool of ours.
+pub fn all() -> &'static [Arc<Tool>] {
+    static ALL: OnceLock<Vec<Arc<Tool>>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let each =
+            [list_resources::definition(), read_resource::definition(), read_result::definition()];
+        each.into_iter().map(Arc::new).collect()
+    })
+}
+
+/// A tool of ours, from its name, what it does, what it takes and how.
+fn tool(name: &str, description: &str, schema: &Json, performer: &'static dyn Perform) -> Tool {
+    let payload = |json: &Json| Payload::from_json(json.to_string().into());
+    let raw = json!({"name": name, "description": description, "inputSchema": schema});
+    Tool::built_in(name, description, (payload(schema), payload(&raw)), performer)
+}
+
+/// An answer of texts.
+fn texts(texts: &[&str]) -> Payload {
+    let block = |text: &&str| json!({"type": "text", "text": text});
+    let content: Vec<Json> = texts.iter().map(block).collect();
+    Payload::from_json(json!({"content": content}).to_string().into())
+}
+
+/// An answer that says what went wrong, for a model to make something of.
+fn failure(message: &str) -> Payload {
+    let content = json!([{"type": "text", "text": message}]);
+    Payload::from_json(json!({"content": content, "isError": true}).to_string().into())
+}
+
+/// Does a rule deny the whole server? Then nobody sees what it has.
+fn is_hidden(desk: &Desk, server: &str) -> bool {
+    permission::hides_server(&desk.rules.now(), &sanitised(server)).is_some()
+}
+
+fn no_server(name: &str) -> Payload {
+    failure(&format!("there is no server `{name}`"))
+}
+
+fn no_resources(name: &str) -> Payload {
+    failure(&format!("`{name}` has no resources"))
+}
+
+fn not_connected(view: &View) -> Payload {
+    failure(&format!("`{}` is not connected: {}", view.name, why(view)))
+}
+
+/// Why a server is not connected, in few words.
+fn why(view: &View) -> String {
+    view.status.cause().map_or_else(|| view.status.id().to_owned(), ToString::to_string)
+}
+
+fn text_of<'a>(arguments: &'a Json, name: &str) -> &'a str {
+    arguments[name].as_str().unwrap_or_default()
+}

@@ -1,0 +1,121 @@
+//! `ListMcpResources`: what there is to read. Told from the catalogues that connections keep: they are there from the
+//! start, and go when a server closes or says that they changed.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+
+use super::{is_hidden, no_resources, no_server, not_connected, texts, why};
+use crate::calling::{Desk, Permit};
+use crate::catalogue::{Item, List};
+use crate::connection::{Status, View};
+use crate::engine::Snapshot;
+use crate::perform::{Perform, Performing, Work};
+use crate::pool::tool::Tool;
+use switchboard_wire::message::Payload;
+
+const NAME: &str = "ListMcpResources";
+/// The longest text of a resource that is told, in characters.
+const LONGEST: usize = 2048;
+
+#[derive(Debug)]
+struct ListResources;
+
+/// The tool.
+pub(super) fn definition() -> Tool {
+    let about = "Lists the resources of connected servers, or of one of them: uri, name, mimeType, description, server.";
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "description": "only those of this server"},
+        },
+        "additionalProperties": false,
+    });
+    super::tool(NAME, about, &schema, &ListResources)
+}
+
+impl Perform for ListResources {
+    fn perform<'a>(&'a self, _leave: Permit, work: Work<'a>) -> Performing<'a> {
+        Box::pin(async move {
+            let snapshot = work.host.snapshot();
+            Ok(match work.call.arguments["server"].as_str() {
+                Some(server) => of_one(work.desk, &snapshot, server),
+                None => of_all(work.desk, &snapshot),
+            })
+        })
+    }
+}
+
+fn of_one(desk: &Desk, snapshot: &Snapshot, server: &str) -> Payload {
+    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(desk, server)) else {
+        return no_server(server);
+    };
+    if view.status != Status::Connected {
+        return not_connected(view);
+    }
+    match view.has_resources() {
+        true => texts(&[&Json::from(resources(view)).to_string()]),
+        false => no_resources(server),
+    }
+}
+
+fn of_all(desk: &Desk, snapshot: &Snapshot) -> Payload {
+    let seen = || snapshot.servers.values().filter(|view| !is_hidden(desk, &view.name));
+    let listed: Vec<Json> = seen().flat_map(|view| resources(view)).collect();
+    let listed = Json::from(listed).to_string();
+    let missing = seen().filter(|view| view.status != Status::Connected);
+    let missing: Vec<String> =
+        missing.map(|view| format!("`{}` ({})", view.name, why(view))).collect();
+    match missing.is_empty() {
+        true => texts(&[&listed]),
+        false => texts(&[&listed, &format!("not connected: {}", missing.join(", "))]),
+    }
+}
+
+fn resources(view: &View) -> Vec<Json> {
+    view.catalogue.items(List::Resources).iter().map(|item| told(&view.name, item)).collect()
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    mime_type: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    description: Option<&'a RawValue>,
+}
+
+/// What a server says of a resource, cut where it says too much. What is no text is not told.
+fn told(server: &str, item: &Item) -> Json {
+    let it: Resource<'_> = serde_json::from_slice(item.raw.as_bytes()).unwrap_or_default();
+    let text = |raw: Option<&RawValue>| {
+        let text = raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        text.map(|text| text.chars().take(LONGEST).collect::<String>())
+    };
+    let mut told = json!({"uri": item.name, "server": server});
+    for (key, value) in
+        [("name", it.name), ("mimeType", it.mime_type), ("description", it.description)]
+    {
+        if let Some(value) = text(value) {
+            told[key] = value.into();
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_not_told_and_what_is_too_long_is_cut() {
+        let raw = json!({"uri": "a:b", "name": 7, "mimeType": "text/plain", "description": "ü".repeat(5000)});
+        let item = Item { name: "a:b".to_owned(), raw: Payload::of(&raw).expect("JSON") };
+        let expected = json!({
+            "uri": "a:b", "server": "s", "mimeType": "text/plain", "description": "ü".repeat(LONGEST),
+        });
+        assert_eq!(told("s", &item), expected);
+    }
+}

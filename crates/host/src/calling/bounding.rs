@@ -1,0 +1,157 @@
+//! What is passed on of an answer, without holding anybody up: little text is looked at where we are, everything
+//! else on a thread that may take its time, and answers with pictures only so many at once.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+use switchboard_wire::message::Payload;
+use tokio::sync::Semaphore;
+
+use super::Desk;
+use crate::built_in;
+use crate::engine::Host;
+use crate::pool::tool::Tool;
+use crate::yielded::keep::Keep;
+use crate::yielded::{self, Limits, Yield};
+
+/// How many answers have their pictures decoded at once. Each may take some two hundred megabytes meanwhile.
+pub(crate) const PICTURES_AT_ONCE: usize = 4;
+/// An answer of at most so many bytes is looked at where we are, if all of it is text.
+const LITTLE: usize = 16 * 1024;
+
+/// How much there is to do for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// Next to nothing: all of it is text that is shown, and nothing goes to disk.
+    Little,
+    /// Some reading, perhaps some writing.
+    Much,
+    /// Pictures, perhaps.
+    Pictures,
+}
+
+/// A doubt makes it heavier.
+fn weight(answer: &Payload, limits: &Limits) -> Weight {
+    let bytes = answer.as_bytes();
+    // Names of members may be written with escapes, so that they cannot be looked for.
+    let may_hold = |word: &[u8]| memmem::find(bytes, word).is_some();
+    if may_hold(b"\"data\"") || may_hold(b"\\u") {
+        return Weight::Pictures;
+    }
+    // Two bytes are the least that a part takes, one the least that a character does.
+    let is_shown = bytes.len() <= limits.most_characters() && bytes.len() / 2 <= limits.parts;
+    match bytes.len() <= LITTLE && is_shown && !may_hold(b"\"blob\"") {
+        true => Weight::Little,
+        false => Weight::Much,
+    }
+}
+
+impl Host {
+    /// What is passed on of an answer.
+    pub(super) async fn bound(&self, desk: &Desk, tool: &Tool, answer: Payload) -> Yield {
+        let mut limits = desk.limits;
+        if tool.is_built_in() {
+            limits.characters = limits.characters.min(built_in::MOST_CHARACTERS);
+        }
+        bounded(self.pictures(), &tool.server, (limits, &desk.keep), answer).await
+    }
+}
+
+async fn bounded(
+    pictures: &Arc<Semaphore>,
+    server: &str,
+    (limits, keep): (Limits, &Keep),
+    answer: Payload,
+) -> Yield {
+    let place = match weight(&answer, &limits) {
+        Weight::Little => return yielded::of_call(&answer, server, &limits, keep),
+        Weight::Much => None,
+        // It goes with the work: a caller who leaves does not make room before the work is done.
+        Weight::Pictures => pictures.clone().acquire_owned().await.ok(),
+    };
+    let (server, keep) = (server.to_owned(), keep.clone());
+    let work = move || {
+        let _place = place;
+        yielded::of_call(&answer, &server, &limits, &keep)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(bounded) => bounded,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use proptest::prelude::*;
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+    use crate::yielded::Part;
+
+    fn payload(content: &Json) -> Payload {
+        Payload::of(&json!({"content": content})).expect("JSON")
+    }
+
+    fn check(content: &Json, expected: Weight) {
+        assert_eq!(weight(&payload(content), &Limits::default()), expected, "{content}");
+    }
+
+    #[test]
+    fn what_may_be_a_picture_is_one_and_what_may_go_to_disk_is_much() {
+        check(&json!([{"type": "text", "text": "hello"}]), Weight::Little);
+        check(&json!([{"type": "text", "text": "x".repeat(LITTLE)}]), Weight::Much);
+        check(&json!([{"type": "resource", "resource": {"uri": "a:b", "blob": ""}}]), Weight::Much);
+        check(&json!([{"type": "image", "data": ""}]), Weight::Pictures);
+        let escaped = Payload::from_json(r#"{"content":[{"type":"image","d\u0061ta":""}]}"#.into());
+        assert_eq!(weight(&escaped, &Limits::default()), Weight::Pictures);
+        let few = Limits { characters: 20, ..Limits::default() };
+        assert_eq!(
+            weight(&payload(&json!([{"type": "text", "text": "hello"}])), &few),
+            Weight::Much
+        );
+    }
+
+    #[tokio::test]
+    async fn pictures_wait_for_a_place_and_texts_do_not() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let keep = Keep::below(folder.path());
+        let pictures = Arc::new(Semaphore::new(1));
+        let taken = pictures.clone().acquire_owned().await.expect("it is open");
+        let bounded =
+            |content: Json| bounded(&pictures, "s", (Limits::default(), &keep), payload(&content));
+        let text = bounded(json!([{"type": "text", "text": "hello"}]));
+        assert!(text.now_or_never().is_some_and(|it| matches!(it.parts[..], [Part::Text { .. }])));
+        let mut picture = Box::pin(bounded(json!([{"type": "image", "data": "no picture"}])));
+        assert!(picture.as_mut().now_or_never().is_none());
+        let long = bounded(json!([{"type": "text", "text": "x".repeat(LITTLE)}]));
+        let soon = Duration::from_secs(20);
+        tokio::time::timeout(soon, long).await.expect("it waits for no picture");
+        assert!(picture.as_mut().now_or_never().is_none());
+        drop(taken);
+        tokio::time::timeout(soon, picture).await.expect("its turn has come");
+        assert_eq!(pictures.available_permits(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_little_leaves_nothing_on_disk(
+            texts in prop::collection::vec("[a-z\"\\\\ü]{0,40}", 0..8),
+            characters in 0usize..400,
+            parts in 0usize..6,
+        ) {
+            let folder = tempfile::tempdir().expect("a temp folder");
+            let keep = Keep::below(folder.path());
+            let limits = Limits { characters, parts, ..Limits::default() };
+            let blocks: Vec<Json> =
+                texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+            let answer = payload(&json!(blocks));
+            if weight(&answer, &limits) == Weight::Little {
+                let yielded = yielded::of_call(&answer, "s", &limits, &keep);
+                prop_assert!(yielded.full.is_none() && !keep.folder.exists());
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What all tools have in common, whoever's they are: one is performed with a [`Permit`] and gives an answer.
+//! [`McpTool`] is the template for every tool of a server; our own are in `built_in`. Who makes permits, and what
+//! becomes of answers, is left to `calling`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use switchboard_wire::message::Payload;
+
+use crate::ask::{AskError, Question, Repeat};
+use crate::calling::{Desk, Permit, ToolCall};
+use crate::engine::Host;
+use crate::pool::tool::Tool;
+
+/// A call on its way to whoever performs it.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// For reaching servers.
+    pub host: &'a Host,
+    /// What the call depends on.
+    pub desk: &'a Desk,
+    /// The tool.
+    pub tool: &'a Tool,
+    /// The call. Its arguments have been checked.
+    pub call: ToolCall,
+}
+
+/// An answer that is being waited for: a result of `tools/call`, as a server would write it.
+pub type Performing<'a> = Pin<Box<dyn Future<Output = Result<Payload, AskError>> + Send + 'a>>;
+
+/// A way to perform calls. It takes a permit, so that nothing runs without one.
+pub trait Perform: fmt::Debug + Send + Sync {
+    /// Performs one call. Dropping the future cancels it.
+    fn perform<'a>(&'a self, permit: Permit, work: Work<'a>) -> Performing<'a>;
+}
+
+/// The template for every tool of a server: the call is the server's to perform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct McpTool;
+
+impl Perform for McpTool {
+    fn perform<'a>(&'a self, permit: Permit, work: Work<'a>) -> Performing<'a> {
+        Box::pin(async move {
+            let Work { host, tool, call, .. } = work;
+            let (params, arguments) = written(&tool.name, &call.arguments);
+            let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
+            let mirrored = mirrored.map(|mirror| mirror.headers(&arguments));
+            let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
+            let question = Question {
+                method: "tools/call".to_owned(),
+                params: Some(params),
+                repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
+                patience: call.patience,
+                progress: call.progress,
+                mirrored,
+            };
+            host.ask_permitted(permit, &tool.server, question).await
+        })
+    }
+}
+
+/// The parameters of a call, written once, and the arguments inside them.
+fn written(name: &str, arguments: &Json) -> (Payload, Payload) {
+    const USUAL: usize = 256;
+    let mut text = Vec::with_capacity(USUAL);
+    text.extend_from_slice(b"{\"name\":");
+    serde_json::to_writer(&mut text, name).expect("a text can be written to memory");
+    text.extend_from_slice(b",\"arguments\":");
+    let start = text.len();
+    serde_json::to_writer(&mut text, arguments).expect("JSON can be written to memory");
+    let end = text.len();
+    text.push(b'}');
+    let text = Bytes::from(text);
+    (Payload::from_json(text.clone()), Payload::from_json(text.slice(start..end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_a_name_and_arguments_and_the_arguments_are_a_part_of_them() {
+        let arguments = json!({"a": ["ü", 1], "b": null});
+        let (params, part) = written("quote\"d", &arguments);
+        let expected = json!({"name": "quote\"d", "arguments": arguments});
+        assert_eq!(params.decode::<Json>().expect("JSON"), expected);
+        assert_eq!(part.decode::<Json>().expect("JSON"), arguments);
+    }
+}

@@ -1,0 +1,228 @@
+//! Our own tools: what they tell, what they keep to themselves, and what they remember.
+
+use serde_json::{Value as Json, json};
+use switchboard::ask::Question;
+use switchboard::calling::Desk;
+use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::wire::message::Payload;
+use switchboard::yielded::{Limits, Part, Yield};
+use testkit::{Script, Scripted, Served};
+
+use crate::support::{Bench, PATIENCE, is_connected, remote};
+
+const LIST: &str = "ListMcpResources";
+const READ: &str = "ReadMcpResource";
+const RESULT: &str = "ReadMcpResult";
+
+async fn bench(servers: &[(&str, String)]) -> (Bench, Desk) {
+    let bench = Bench::once();
+    bench.apply(servers).await;
+    bench.settled().await;
+    bench.host.settled_pool().await;
+    // Nobody is asked and nothing is bypassed: that they only read is enough.
+    let desk = Desk { mode: Mode::DontAsk, ..bench.desk(bench.host.watch_pool()) };
+    (bench, desk)
+}
+
+async fn call(bench: &Bench, desk: &Desk, tool: &str, arguments: Json) -> Yield {
+    bench.call_exposed(desk, tool, arguments).await.expect("it answers")
+}
+
+/// All texts of an answer, one a line.
+fn text(yielded: &Yield) -> String {
+    let texts = yielded.parts.iter().map(|part| match part {
+        Part::Text { text, .. } => text.as_str(),
+        Part::Image { .. }
+        | Part::Saved { .. }
+        | Part::Unsaved { .. }
+        | Part::Link { .. }
+        | Part::Unknown { .. } => panic!("only text: {part:?}"),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+async fn failing(bench: &Bench, desk: &Desk, tool: &str, arguments: Json) -> String {
+    let yielded = call(bench, desk, tool, arguments).await;
+    assert!(yielded.is_error, "{}", text(&yielded));
+    text(&yielded)
+}
+
+#[tokio::test]
+async fn resources_of_all_servers_or_of_one_are_listed() {
+    let (bench, desk) = bench(&[
+        ("one", Scripted::entry(&Script::legacy().resources(2))),
+        ("two", Scripted::entry(&Script::modern().resources(1))),
+        ("none", Scripted::entry(&Script::legacy())),
+        ("gone", r#"{"command": "/there/is/no/such/program"}"#.to_owned()),
+    ])
+    .await;
+    let resource = |server: &str, number: usize| {
+        json!({
+            "uri": format!("scripted://resource/{number}"), "server": server,
+            "name": format!("resource_{number}"), "mimeType": "text/plain",
+        })
+    };
+    let all = text(&call(&bench, &desk, LIST, json!({})).await);
+    let (listed, missing) = all.split_once('\n').expect("two lines");
+    let listed: Json = serde_json::from_str(listed).expect("JSON");
+    assert_eq!(listed, json!([resource("one", 0), resource("one", 1), resource("two", 0)]));
+    assert!(missing.starts_with("not connected: `gone` ("), "{missing}");
+    let two = text(&call(&bench, &desk, LIST, json!({"server": "two"})).await);
+    assert_eq!(serde_json::from_str::<Json>(&two).expect("JSON"), json!([resource("two", 0)]));
+    let listing = |server: &'static str| failing(&bench, &desk, LIST, json!({"server": server}));
+    assert_eq!(listing("none").await, "`none` has no resources");
+    assert_eq!(listing("nobody").await, "there is no server `nobody`");
+    assert!(listing("gone").await.starts_with("`gone` is not connected: "));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_resource_is_text_in_the_answer_or_a_file() {
+    let (bench, desk) = bench(&[
+        ("s", Scripted::entry(&Script::legacy().resources(2))),
+        ("none", Scripted::entry(&Script::legacy())),
+        ("gone", r#"{"command": "/there/is/no/such/program"}"#.to_owned()),
+    ])
+    .await;
+    let of = |server: &str, uri: &str| json!({"server": server, "uri": uri});
+    let read = call(&bench, &desk, READ, of("s", "scripted://resource/1")).await;
+    let part = Part::Text {
+        text: "the text of resource 1".to_owned(),
+        from_uri: Some("scripted://resource/1".to_owned()),
+    };
+    assert_eq!((read.parts, read.is_error), (vec![part], false));
+    let saved = text(&call(&bench, &desk, READ, of("s", "scripted://blob")).await);
+    let saved: Json = serde_json::from_str(&saved).expect("JSON");
+    assert_eq!((&saved["uri"], &saved["bytes"]), (&json!("scripted://blob"), &json!(4)));
+    let path = saved["blobSavedTo"].as_str().expect("a path");
+    assert_eq!(std::fs::read(path).expect("it is there"), [0, 1, 2, 3]);
+    let reading = |server: &'static str| failing(&bench, &desk, READ, of(server, "a:b"));
+    assert_eq!(reading("none").await, "`none` has no resources");
+    assert_eq!(reading("nobody").await, "there is no server `nobody`");
+    assert!(reading("gone").await.starts_with("`gone` is not connected: "));
+    let refused = bench.call_exposed(&desk, READ, of("s", "a:b")).await;
+    assert!(refused.expect_err("there is none").to_string().contains("no resource `a:b`"));
+    let unfit = bench.call_exposed(&desk, READ, json!({"uri": "a:b"})).await;
+    assert!(unfit.expect_err("of which server?").to_string().contains("do not fit"));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_a_server_hides_its_resources_too() {
+    let script = Script::legacy().resources(1);
+    let (bench, desk) = bench(&[
+        ("open", Scripted::entry(&script)),
+        ("closed", Scripted::entry(&script)),
+        ("partly", Scripted::entry(&script)),
+    ])
+    .await;
+    let mut rules = Rules::default();
+    for rule in ["mcp__closed", "mcp__partly__echo"] {
+        rules.add_for_session(Effect::Deny, ToolRule::parse(rule).expect("a rule"));
+    }
+    desk.rules.replace(rules);
+    let listed = text(&call(&bench, &desk, LIST, json!({})).await);
+    assert!(listed.contains("open") && listed.contains("partly"), "{listed}");
+    assert!(!listed.contains("closed"), "{listed}");
+    let no_such = "there is no server `closed`";
+    assert_eq!(failing(&bench, &desk, LIST, json!({"server": "closed"})).await, no_such);
+    let uri = json!({"server": "closed", "uri": "scripted://resource/0"});
+    assert_eq!(failing(&bench, &desk, READ, uri).await, no_such);
+    bench.stop().await;
+}
+
+fn reads(served: &Served) -> u64 {
+    served.counts()["methods"]["resources/read"].as_u64().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
+    let lasting = Served::http(Script { ttl_ms: 600_000, ..Script::modern().resources(2) });
+    let passing = Served::http(Script { ttl_ms: 0, ..Script::modern().resources(2) });
+    let silent = Served::http(Script::legacy().resources(2));
+    let (bench, desk) = bench(&[
+        ("lasting", remote("http", lasting.url())),
+        ("passing", remote("http", passing.url())),
+        ("silent", remote("http", silent.url())),
+    ])
+    .await;
+    let read = async |server: &str, number: usize| {
+        let uri = format!("scripted://resource/{number}");
+        let read = call(&bench, &desk, READ, json!({"server": server, "uri": uri})).await;
+        assert_eq!(text(&read), format!("the text of resource {number}"));
+    };
+    for server in ["lasting", "passing", "silent"] {
+        read(server, 0).await;
+        read(server, 0).await;
+        read(server, 1).await;
+    }
+    assert_eq!((reads(&lasting), reads(&passing), reads(&silent)), (2, 3, 3));
+    // Another connection is another server, for all we know.
+    let before = bench.host.snapshot().servers["lasting"].clone();
+    bench.host.reconnect("lasting").await.expect("there is one");
+    bench
+        .view_when("lasting", |it| {
+            is_connected(it) && !std::sync::Arc::ptr_eq(&it.catalogue, &before.catalogue)
+        })
+        .await;
+    read("lasting", 0).await;
+    assert_eq!(reads(&lasting), 3);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_a_change_is_believed() {
+    let served = Served::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
+    let (bench, desk) = bench(&[("s", remote("ws", served.url()))]).await;
+    let uri = "scripted://resource/0";
+    let read = async || call(&bench, &desk, READ, json!({"server": "s", "uri": uri})).await;
+    read().await;
+    read().await;
+    assert_eq!(reads(&served), 1);
+    let mut listen = Question::harmless("subscriptions/listen", PATIENCE);
+    let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
+    listen.params = Some(Payload::of(&wanted).expect("JSON"));
+    let said_and_read = async {
+        while reads(&served) < 2 {
+            bench.call("s", "touch", json!({"uri": uri})).await.expect("it says so");
+            read().await;
+        }
+    };
+    tokio::select! {
+        answer = bench.host.ask("s", listen) => panic!("it listens for ever: {answer:?}"),
+        done = tokio::time::timeout(PATIENCE, said_and_read) => done.expect("it is believed"),
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_result_that_was_cut_is_read_to_its_end() {
+    let (bench, mut desk) = bench(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    desk.mode = Mode::Bypass;
+    desk.limits = Limits { characters: 10_000, ..Limits::default() };
+    let big = call(&bench, &desk, "mcp__s__big", json!({"bytes": 50_000})).await;
+    let note = big.remarks.iter().map(ToString::to_string).collect::<String>();
+    assert!(note.contains(RESULT), "{note}");
+    let id = big.full.expect("it is kept").id.to_string();
+    let (mut rest, mut first) = (String::new(), 1);
+    loop {
+        let page = call(&bench, &desk, RESULT, json!({"id": id, "firstLine": first})).await;
+        assert!(page.full.is_none() && page.remarks.is_empty(), "{:?}", page.remarks);
+        let page = text(&page);
+        let Some((text, more)) = page.split_once('\n') else {
+            rest.push_str(&page);
+            break;
+        };
+        rest.push_str(text);
+        let next: u64 = more.rsplit(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        assert!(next > first, "{more}");
+        first = next;
+    }
+    assert_eq!(rest, "x".repeat(50_000));
+    let past = call(&bench, &desk, RESULT, json!({"id": id, "firstLine": 999})).await;
+    assert!(text(&past).starts_with("the result ends with line "), "{}", text(&past));
+    for id in ["../../etc/passwd", "0123456789abcdef01234567"] {
+        failing(&bench, &desk, RESULT, json!({"id": id})).await;
+    }
+    bench.stop().await;
+}

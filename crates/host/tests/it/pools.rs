@@ -1,0 +1,103 @@
+//! The pool that the host keeps: it follows servers, filters and rules, and tells what changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard::config::permission::{Effect, Rules, ToolRule};
+use switchboard::pool::difference::Changes;
+use switchboard::pool::tool::Tool;
+use switchboard::upkeep::PoolWatch;
+use testkit::{Script, Scripted, Served};
+
+use crate::support::{Bench, PATIENCE, remote, with_member};
+
+fn names(tools: &[Arc<Tool>]) -> Vec<&str> {
+    tools.iter().map(|it| it.exposed.as_str()).collect()
+}
+
+async fn next(watch: &mut PoolWatch) -> Changes {
+    tokio::time::timeout(PATIENCE, watch.next())
+        .await
+        .expect("it is told")
+        .expect("the host is there")
+}
+
+/// A server with two tools.
+fn two_tools() -> String {
+    let entry = Scripted::entry(&Script::legacy());
+    with_member(&entry, "tools", json!({"allow": ["add", "echo", "added_0"]}))
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_what_came_and_went() {
+    let bench = Bench::new();
+    let mut watch = bench.host.pool_changes();
+    bench.apply(&[("s", two_tools())]).await;
+    assert_eq!(names(&next(&mut watch).await.added), ["mcp__s__add", "mcp__s__echo"]);
+    bench.call("s", "change_tools", json!({})).await.expect("it changes");
+    let changes = next(&mut watch).await;
+    assert_eq!(names(&changes.added), ["mcp__s__added_0"]);
+    assert!(changes.removed.is_empty() && changes.changed.is_empty());
+    // What did not change is the same, not made anew.
+    assert!(watch.pool().find("mcp__s__add").is_some());
+    bench.apply(&[]).await;
+    let changes = next(&mut watch).await;
+    assert_eq!(names(&changes.removed), ["mcp__s__add", "mcp__s__added_0", "mcp__s__echo"]);
+    let ours = names(bench.host.settled_pool().await.tools()).join(" ");
+    assert_eq!(ours, "ListMcpResources ReadMcpResource ReadMcpResult");
+    bench.stop().await;
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn rules_hide_tools_from_the_moment_they_are_set() {
+    let bench = Bench::new();
+    bench.apply(&[("s", two_tools())]).await;
+    bench.settled().await;
+    let before = bench.host.settled_pool().await;
+    let echo = before.find("mcp__s__echo").expect("it is there").clone();
+    let mut rules = Rules::default();
+    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__s__add").expect("a rule"));
+    bench.host.set_rules(rules).await;
+    let after = bench.host.settled_pool().await;
+    assert!(after.find("mcp__s__add").is_none());
+    assert!(Arc::ptr_eq(after.find("mcp__s__echo").expect("it is there"), &echo));
+    bench.host.set_rules(Rules::default()).await;
+    assert!(bench.host.settled_pool().await.find("mcp__s__add").is_some());
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_is_made_anew_only_where_tools_changed() {
+    let served = Served::http(Script::legacy().resources(1));
+    let bench = Bench::new();
+    bench.apply(&[("s", remote("http", served.url()))]).await;
+    bench.settled().await;
+    let before = bench.host.settled_pool().await;
+    // Snapshots come and go while this server fails; its name counts, and it has no tools.
+    let nobody = (r#"{"command": "/there/is/no/such/program"}"#).to_owned();
+    bench.apply(&[("s", remote("http", served.url())), ("t", nobody)]).await;
+    bench.settled().await;
+    let after = bench.host.settled_pool().await;
+    assert!(after.revision() <= before.revision() + 1, "{}", after.revision());
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn many_tools_hold_up_nobody() {
+    let bench = Bench::new();
+    bench
+        .apply(&[
+            ("large", Scripted::entry(&Script::legacy().tools(5000))),
+            ("small", Scripted::entry(&Script::legacy())),
+        ])
+        .await;
+    bench.settled().await;
+    let ping = bench.host.ping("small", Duration::from_secs(5)).await;
+    assert!(ping.is_ok(), "{ping:?}");
+    let pool = bench.host.settled_pool().await;
+    assert!(pool.find("mcp__large__tool_4999").is_some());
+    assert!(pool.is_deferred(pool.find("mcp__small__echo").expect("it is there")));
+    bench.stop().await;
+}

@@ -162,7 +162,7 @@ impl Host {
         record.tool.clone_from(&tool.name);
         record.arguments = audit::digest(&call.arguments);
         check(&tool, &call.arguments)?;
-        let permit = permit(desk, &tool, &call.arguments).await?;
+        let permit = permit(desk, &tool, &call.arguments, &mut record.verdict).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
         let server = tool.server.clone();
@@ -202,10 +202,16 @@ fn check(tool: &Tool, arguments: &Json) -> Result<(), CallFailure> {
 }
 
 /// Rules first, then somebody.
-async fn permit(desk: &Desk, tool: &Tool, arguments: &Json) -> Result<Permit, CallFailure> {
+async fn permit(
+    desk: &Desk,
+    tool: &Tool,
+    arguments: &Json,
+    said: &mut String,
+) -> Result<Permit, CallFailure> {
     let (server, name) = (naming::sanitised(&tool.server), naming::sanitised(&tool.name));
     let request = request(desk, tool, (&server, &name), arguments);
     let Decision { verdict, because } = permission::decide(&desk.rules, &request, desk.mode);
+    verdict.id().clone_into(said);
     let because = because.to_string();
     let denied = |because| CallFailure::Denied { tool: tool.exposed.clone(), because };
     match verdict {

@@ -22,6 +22,7 @@ pub mod memo;
 pub mod places;
 pub mod pool;
 pub mod read;
+pub mod rehearsal;
 pub mod reload;
 pub mod reveal;
 pub mod ruling;

@@ -13,6 +13,7 @@ pub mod listing;
 pub mod live;
 pub mod machine;
 pub mod outcome;
+pub mod progress;
 pub mod reference;
 pub mod report;
 mod sample;

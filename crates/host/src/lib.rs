@@ -27,6 +27,7 @@ pub mod reload;
 pub mod reveal;
 pub mod ruling;
 pub mod store;
+pub mod subscription;
 mod trouble;
 pub mod yielded;
 

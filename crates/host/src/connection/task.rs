@@ -1,6 +1,8 @@
 //! The task behind a connection: performs what the state decides, answers the server, keeps the catalogue fresh.
 
-use std::collections::BTreeSet;
+mod subscribing;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
 use crate::memo::Edit;
+use crate::subscription::Pulse;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -73,6 +76,8 @@ pub(super) struct Task {
     generation: u64,
     began: Instant,
     answering: JoinSet<()>,
+    /// The resources that somebody wants to hear of; they outlive the line.
+    subscribed: BTreeMap<String, watch::Sender<Pulse>>,
     clock: (Instant, SystemTime),
 }
 
@@ -96,6 +101,7 @@ struct Held {
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
+    watching: subscribing::Watching,
 }
 
 /// What happened next.
@@ -110,6 +116,9 @@ enum Happening {
     ListenAgain,
     Stale,
     Checked(Result<Duration, CallError>),
+    Subscribed(subscribing::Told),
+    WatchEnded(Result<Payload, CallError>),
+    WatchAgain,
     Tick,
 }
 
@@ -146,6 +155,7 @@ impl Task {
             generation: 0,
             began: Instant::now(),
             answering: JoinSet::new(),
+            subscribed: BTreeMap::new(),
             clock: (Instant::now(), SystemTime::now()),
         }
     }
@@ -179,7 +189,13 @@ impl Task {
                 Happening::ListenAgain => self.listen(),
                 Happening::Stale => self.touch(&List::ALL),
                 Happening::Checked(result) => self.checked(result).await,
-                Happening::Tick => self.look_at_clock(),
+                Happening::Subscribed(told) => self.subscribed_to(told),
+                Happening::WatchEnded(how) => self.watch_ended(&how),
+                Happening::WatchAgain => self.watch(),
+                Happening::Tick => {
+                    self.look_at_clock();
+                    self.forget_unheard(None);
+                }
             }
         }
     }
@@ -222,6 +238,17 @@ impl Task {
             result = ready(&mut held.checking) => {
                 held.checking = None;
                 Happening::Checked(result)
+            }
+            told = held.watching.told.join_next(), if !held.watching.told.is_empty() => {
+                Happening::Subscribed(told.and_then(Result::ok).flatten())
+            }
+            how = ready(&mut held.watching.stream) => {
+                held.watching.stream = None;
+                Happening::WatchEnded(how)
+            }
+            () = at(held.watching.again_at) => {
+                held.watching.again_at = None;
+                Happening::WatchAgain
             }
             () = at(held.listen_at) => {
                 held.listen_at = None;
@@ -270,8 +297,8 @@ impl Task {
         self.answering.abort_all();
         while self.answering.join_next().await.is_some() {}
         if let Some(held) = self.held.take() {
-            let Held { line, fetching, listening, checking, .. } = held;
-            drop((fetching, listening, checking));
+            let Held { line, fetching, listening, checking, watching, .. } = held;
+            drop((fetching, listening, checking, watching));
             line.hang_up(search).await;
         }
     }
@@ -284,6 +311,10 @@ impl Task {
                 self.happen(Event::Reconnect, Search::Now).await;
             }
             Command::Trouble { generation, error } => self.trouble(generation, &error).await,
+            Command::Subscribe { uri, reply } => {
+                let _nobody_waits = reply.send(self.subscribe_to(uri));
+            }
+            Command::Unsubscribe { done } => self.forget_unheard(done),
             // Obeyed before it gets here.
             Command::Stop { .. } => {}
         }
@@ -341,8 +372,10 @@ impl Task {
             stale_at: None,
             checking: None,
             ready_after: None,
+            watching: subscribing::Watching::default(),
         });
         self.listen();
+        self.subscribe_to_all();
     }
 
     async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
@@ -400,6 +433,14 @@ impl Task {
 
     fn hear(&mut self, said: Said) {
         match said {
+            Said::Notification { method, params } if method == subscribing::UPDATED => {
+                self.updated(params.as_ref());
+            }
+            Said::Notification { method, params }
+                if method == LISTENED_TO && self.is_about_resources(params.as_ref()) =>
+            {
+                self.watched(params.as_ref());
+            }
             Said::Notification { method, .. } if method == LISTENED_TO => {
                 let Some(held) = &mut self.held else { return };
                 held.is_heard = true;

@@ -7,6 +7,7 @@ mod following;
 mod load;
 mod remembering;
 mod starting;
+mod subscriptions;
 mod support;
 mod web_zoo;
 mod yielded;

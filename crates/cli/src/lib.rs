@@ -2,6 +2,7 @@
 //! The only crate that prints, reads the environment or knows the home folder.
 
 pub mod arguments;
+pub mod candidates;
 pub mod commands;
 pub mod connected;
 pub mod control;
@@ -18,6 +19,7 @@ pub mod reference;
 pub mod report;
 mod sample;
 pub mod session;
+pub mod shell;
 pub mod style;
 mod switch;
 pub mod table;
@@ -37,6 +39,9 @@ use crate::session::Session;
 pub fn run(managed: PathBuf) -> ExitCode {
     if let Some(owner) = live::guarded_owner() {
         switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
+        return ExitCode::SUCCESS;
+    }
+    if shell::answered(managed.clone()) {
         return ExitCode::SUCCESS;
     }
     let arguments = match Arguments::try_parse_from(std::env::args_os()) {

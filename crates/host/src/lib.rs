@@ -24,6 +24,7 @@ pub mod pool;
 pub mod read;
 pub mod rehearsal;
 pub mod reload;
+pub mod remembered;
 pub mod reveal;
 pub mod ruling;
 pub mod store;

@@ -1,10 +1,12 @@
-//! `swb completions`: a shell's completions, made from the table of arguments.
+//! `swb completions`: a shell's completions. Those of bash, zsh and fish ask the program itself, so they know
+//! servers, tools, prompts and resources; those of other shells are made from the table of arguments alone.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::outcome::{Done, Failure};
+use crate::shell;
 
 /// Arguments of `swb completions`.
 #[derive(Debug, Args)]
@@ -16,7 +18,15 @@ pub struct Completions {
 
 /// Runs the command.
 pub fn run(arguments: &Completions) -> Result<Done, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "swb", &mut script);
-    Ok(Done::text(String::from_utf8_lossy(&script)))
+    Ok(match arguments.shell {
+        Shell::Bash => Done::text(shell::BASH),
+        Shell::Zsh => Done::text(shell::ZSH),
+        Shell::Fish => Done::text(shell::FISH),
+        // Not ours to list: PowerShell, Elvish, and what is yet to come.
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, &mut Arguments::command(), "swb", &mut script);
+            Done::text(String::from_utf8_lossy(&script))
+        }
+    })
 }

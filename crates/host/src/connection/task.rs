@@ -30,6 +30,7 @@ use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::engine::Settings;
 use crate::memo::Edit;
+use crate::remembered::{self, Remembered};
 use crate::subscription::Pulse;
 use crate::trouble;
 
@@ -398,8 +399,19 @@ impl Task {
             self.settings.logbook.note(self.wanted.name(), &text);
             self.happen(Event::Opened, Search::Now).await;
         }
+        self.remember();
         self.fetch_dirty();
         self.publish().await;
+    }
+
+    /// Notes the names of what the server has, for those who complete what somebody types.
+    fn remember(&self) {
+        let known = self.held.as_ref().and_then(|held| Remembered::of(&held.catalogue));
+        if let Some(known) = known {
+            let folder = &self.settings.catalogues;
+            let path = remembered::file(folder, self.wanted.name(), &self.wanted.fingerprint);
+            self.settings.scribe.keep(path, known.text());
+        }
     }
 
     /// How long the server may take for one answer while we get to know it.

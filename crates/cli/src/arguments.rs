@@ -3,9 +3,10 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, audit, call, completions, config, disable, doctor, enable, get, import,
-    list, logs, man, paths, permissions, ping, policy, prompt, prompts, read, reconnect, reject,
-    remove, reset_project_choices, resources, result, search, status, tools,
+    add, add_json, approve, audit, call, complete, completions, config, disable, doctor, enable,
+    get, import, list, logs, man, paths, permissions, ping, policy, prompt, prompts, read,
+    reconnect, reject, remove, reset_project_choices, resources, result, search, status, subscribe,
+    tools,
 };
 
 /// One host for every MCP server you have.
@@ -104,6 +105,10 @@ pub enum Verb {
     Prompts(prompts::Prompts),
     /// Show what a server's prompt says
     Prompt(prompt::Prompt),
+    /// Ask a server for values that an argument of a prompt or of a template could have
+    Complete(complete::Complete),
+    /// Stay, and say whenever a resource of a server changes
+    Subscribe(subscribe::Subscribe),
     /// Show one server: where it comes from, what it runs, whether it may
     Get(get::Get),
     /// Add a server: a command to start or a URL to reach

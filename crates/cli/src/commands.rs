@@ -5,6 +5,7 @@ pub mod add_json;
 pub mod approve;
 pub mod audit;
 pub mod call;
+pub mod complete;
 pub mod completions;
 pub mod config;
 pub mod disable;
@@ -31,6 +32,7 @@ pub mod resources;
 pub mod result;
 pub mod search;
 pub mod status;
+pub mod subscribe;
 pub mod tools;
 
 use crate::arguments::Verb;
@@ -56,6 +58,8 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Resources(it) => resources::run(&it, session),
         Verb::Prompts(it) => prompts::run(&it, session),
         Verb::Prompt(it) => prompt::run(&it, session),
+        Verb::Complete(it) => complete::run(&it, session),
+        Verb::Subscribe(it) => subscribe::run(&it, session),
         Verb::Get(it) => get::run(&it, session),
         Verb::Add(it) => add::run(&it, session),
         Verb::AddJson(it) => add_json::run(&it, session),

@@ -3,6 +3,7 @@
 
 pub mod arguments;
 mod browser;
+pub mod candidates;
 pub mod commands;
 pub mod connected;
 pub mod control;
@@ -17,10 +18,12 @@ pub mod live;
 pub mod machine;
 pub mod outcome;
 pub mod person;
+pub mod progress;
 pub mod reference;
 pub mod report;
 mod sample;
 pub mod session;
+pub mod shell;
 pub mod style;
 mod switch;
 pub mod table;
@@ -40,6 +43,9 @@ use crate::session::Session;
 pub fn run(managed: PathBuf) -> ExitCode {
     if let Some(owner) = live::guarded_owner() {
         switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
+        return ExitCode::SUCCESS;
+    }
+    if shell::answered(managed.clone()) {
         return ExitCode::SUCCESS;
     }
     let arguments = match Arguments::try_parse_from(std::env::args_os()) {

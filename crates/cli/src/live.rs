@@ -44,6 +44,20 @@ pub fn run<T>(
     persistence: Persistence,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    attended(session, persistence, async |host, interrupts| {
+        tokio::select! {
+            outcome = work(host) => outcome,
+            () = interrupts.next() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    })
+}
+
+/// The same for work that minds interrupts itself.
+pub fn attended<T>(
+    session: &Session,
+    persistence: Persistence,
+    work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let options = options(session, persistence)?;
     process::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -56,10 +70,7 @@ pub fn run<T>(
         let reaping = tokio::task::spawn_blocking(process::reap);
         let (host, task) = Host::start(options)
             .map_err(|error| Failure::new(Exit::Failure, "the host cannot start").because(error))?;
-        let outcome = tokio::select! {
-            outcome = work(&host) => outcome,
-            () = interrupted() => Err(Failure::new(Exit::Interrupted, "interrupted")),
-        };
+        let outcome = work(&host, &mut Interrupts::hear()).await;
         host.stop().await;
         let _panicked = task.await;
         let _panicked = reaping.await;
@@ -70,23 +81,46 @@ pub fn run<T>(
     outcome
 }
 
-/// Comes back when somebody wants us to end.
-async fn interrupted() {
+/// Somebody who wants us to end, as often as they say so.
+#[derive(Debug)]
+pub struct Interrupts {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+    signals: Option<[tokio::signal::unix::Signal; 3]>,
+}
+
+impl Interrupts {
+    /// Listens from now on.
+    fn hear() -> Interrupts {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let signals = match kinds.map(signal) {
+                [Ok(interrupt), Ok(terminate), Ok(hangup)] => Some([interrupt, terminate, hangup]),
+                [_, _, _] => None,
+            };
+            Interrupts { signals }
         }
+        #[cfg(not(unix))]
+        Interrupts {}
     }
-    #[cfg(not(unix))]
-    let _cannot_be_heard = tokio::signal::ctrl_c().await;
+
+    /// Comes back when somebody wants us to end. May be dropped and asked again.
+    pub async fn next(&mut self) {
+        #[cfg(unix)]
+        match &mut self.signals {
+            Some([interrupt, terminate, hangup]) => {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
+                }
+            }
+            None => std::future::pending().await,
+        }
+        #[cfg(not(unix))]
+        let _cannot_be_heard = tokio::signal::ctrl_c().await;
+    }
 }
 
 fn options(session: &Session, persistence: Persistence) -> Result<Options, Failure> {

@@ -62,6 +62,8 @@ pub struct Terminal {
     pub is_watched: bool,
     /// Does somebody look at standard error?
     pub shows_progress: bool,
+    /// How wide a line on standard error may be.
+    pub progress_width: usize,
 }
 
 impl Machine {
@@ -182,12 +184,17 @@ fn terminal() -> Terminal {
         Some(_) | None => usize::MAX,
     };
     let is_watched = stdout.is_terminal();
+    let progress_width = match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((terminal_size::Width(columns), _)) if columns > 0 => usize::from(columns),
+        Some(_) | None => 80,
+    };
     Terminal {
         is_interactive: std::io::stdin().is_terminal() && is_watched,
         can_ask: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
         width,
         is_watched,
         shows_progress: std::io::stderr().is_terminal(),
+        progress_width,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::browser;
 use crate::form_prompt;
 use crate::keyboard::Keyboard;
 use crate::machine::Machine;
+use crate::progress::CLEAR;
 use crate::report;
 use crate::style::{Meaning, paint};
 
@@ -45,13 +46,19 @@ impl Person {
         }
     }
 
-    /// Waits until nobody else asks.
+    /// Is a question on the screen? Then nothing else is to be drawn there.
+    pub fn is_being_asked(&self) -> bool {
+        self.turn.try_lock().is_err()
+    }
+
+    /// Waits until nobody else asks, and begins a line of its own.
     async fn turn(&self) -> Option<Turn<'_>> {
         let mut turn = self.turn.lock().await;
         if turn.is_none() {
             *turn = Keyboard::open().ok();
         }
         turn.as_mut()?.forget();
+        report::aside(CLEAR);
         Some(turn)
     }
 

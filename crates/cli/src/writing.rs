@@ -169,7 +169,7 @@ pub fn edit_file(
 }
 
 /// A link in somebody's tree must not make us write elsewhere.
-fn expect_inside(session: &Session, scope: WritableScope, file: &Path) -> Result<(), Failure> {
+pub fn expect_inside(session: &Session, scope: WritableScope, file: &Path) -> Result<(), Failure> {
     let root = switchboard::places::project_root(&session.machine.working_folder);
     let is_fine = match (scope, file.canonicalize()) {
         (WritableScope::Project, Ok(real)) => real.starts_with(root),

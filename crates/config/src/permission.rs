@@ -3,6 +3,7 @@
 
 mod decision;
 mod glob;
+mod possible;
 mod predicate;
 #[cfg(test)]
 mod proofs;
@@ -16,6 +17,7 @@ pub use decision::{
     Because, Considered, Decision, Explanation, decide, explain, hides, hides_server,
 };
 pub use glob::Glob;
+pub use possible::{Subject, possible};
 pub use predicate::{Miss, Predicate, Relation};
 pub use reading::KEYS;
 pub use request::{Claim, Hints, Mode, Request, Trust};

@@ -145,6 +145,8 @@ pub enum ProblemKind {
     },
     /// A key that counts in managed settings only.
     ManagedOnly,
+    /// A key that counts in a person's own settings, and not in a project's file.
+    OwnOnly,
     /// The store of approvals makes no sense.
     Approvals(Damaged),
 }
@@ -194,6 +196,7 @@ impl Problem {
             | ProblemKind::MissingVariable(_)
             | ProblemKind::ForeignShape { .. }
             | ProblemKind::ManagedOnly
+            | ProblemKind::OwnOnly
             | ProblemKind::PolicyEntry(PolicyList::Allowed) => Severity::Warning,
             ProblemKind::Syntax(_)
             | ProblemKind::Unreadable(_)
@@ -256,6 +259,9 @@ impl Problem {
             }
             ProblemKind::ForeignShape { whose, .. } => Some((*whose).to_owned()),
             ProblemKind::Name(fault) => self.name_hint(fault),
+            ProblemKind::OwnOnly => {
+                Some("write it to your own settings: swb permissions add".to_owned())
+            }
             ProblemKind::Unreadable(Unreadable::Forbidden) => {
                 Some("make the file readable for you, or remove it".to_owned())
             }
@@ -353,6 +359,9 @@ impl fmt::Display for ProblemKind {
                 f.write_str("unknown mode; until it is mended, every call asks")
             }
             ProblemKind::ManagedOnly => f.write_str("counts in managed settings only"),
+            ProblemKind::OwnOnly => f.write_str(
+                "does not count in a project's file, which may deny and ask but not allow",
+            ),
             ProblemKind::Approvals(damaged) => write!(f, "{damaged}; nothing in it counts"),
         }
     }

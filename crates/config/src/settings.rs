@@ -118,6 +118,29 @@ impl Settings {
         settings
     }
 
+    /// Reads a project's file: its servers, and of its rules those that restrict. Whoever wrote the project does
+    /// not decide what may be called on this machine, but may well say what may not.
+    pub fn read_project(source: &Arc<Source>, text: &str) -> Settings {
+        let text = without_mark(text);
+        let lines = Lines::of(text);
+        let mut reporter = Reporter::new(source, &lines);
+        let mut settings = Settings::empty(source);
+        match top_level(text, &mut reporter) {
+            Some(members) => {
+                let rules = permission::reading::read_project(&members, &mut reporter);
+                settings.permissions = rules;
+                settings.layer.definitions = servers_under(&members, Naming::Plain, &mut reporter);
+                report_foreign(&members, &["mcpServers", "permissions", "$schema"], &mut reporter);
+            }
+            None if text.contains(permission::reading::KEY) => {
+                settings.permissions = Rules::lost(source);
+            }
+            None => {}
+        }
+        settings.layer.problems = reporter.problems;
+        settings
+    }
+
     /// Reads a settings file. Where its lists cannot be made out, nothing may run: a list that is not
     /// understood must not be a list that is not there.
     pub fn read(source: &Arc<Source>, text: &str, authority: Authority) -> Settings {

@@ -41,6 +41,10 @@ pub struct Record {
     pub arguments: String,
     /// `allow` or `deny`.
     pub decision: String,
+    /// What the rules said before anybody was asked: `allow`, `ask` or `deny`; empty where it did not come to that,
+    /// and in records of older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub verdict: String,
     /// What decided: a rule, a person, a mode.
     pub because: String,
     /// How long it took, in milliseconds.
@@ -60,6 +64,7 @@ impl Record {
             exposed: exposed.to_owned(),
             arguments: String::new(),
             decision: "deny".to_owned(),
+            verdict: String::new(),
             because: String::new(),
             duration_ms: 0,
             outcome: "cancelled".to_owned(),

@@ -197,7 +197,8 @@ impl Host {
         record.arguments = audit::digest(&call.arguments);
         check(&tool, &call.arguments)?;
         let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
-        let permit = permit(desk, &tool, fingerprint.as_ref(), &call.arguments).await?;
+        let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
+        let permit = permit(desk, &tool, of_server, &call.arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
         let work = Work { host: self, desk, tool: &tool, call };
@@ -225,6 +226,7 @@ async fn permit(
     tool: &Arc<Tool>,
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
+    said: &mut String,
 ) -> Result<Permit, CallFailure> {
     if tool.is_built_in() {
         // It only reads what other rules let the person's servers say; what they hide, it hides too.
@@ -234,6 +236,7 @@ async fn permit(
     let rules = desk.rules.now();
     let request = request(desk, tool, (&server, &name), arguments);
     let Decision { verdict, because } = permission::decide(&rules, &request, desk.mode);
+    verdict.id().clone_into(said);
     let standing = fingerprint.map_or(Standing::Same, |it| desk.pins.standing(it, tool));
     let denied = |because| CallFailure::Denied { tool: tool.exposed.clone(), because };
     let because = because.to_string();

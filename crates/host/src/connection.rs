@@ -22,6 +22,7 @@ use crate::catalogue::Catalogue;
 use crate::cause::Cause;
 use crate::engine::Settings;
 use crate::shelf::News;
+use crate::subscription::Pulse;
 
 /// How many requests may wait for a connection's task.
 const COMMANDS: usize = 64;
@@ -166,6 +167,10 @@ enum Command {
     Reconnect,
     /// A call failed in a way that says something of the connection.
     Trouble { generation: u64, error: CallError },
+    /// Somebody wants to hear when a resource changes. Nothing comes back where too many are heard of already.
+    Subscribe { uri: String, reply: oneshot::Sender<Option<watch::Receiver<Pulse>>> },
+    /// Somebody does not want to hear of a resource any more. The answer comes when the server was told.
+    Unsubscribe { done: Option<oneshot::Sender<()>> },
     /// It is not wanted any more.
     Stop { search: Search, done: oneshot::Sender<()> },
 }
@@ -221,6 +226,27 @@ impl Handle {
         let generation = live.generation;
         let command = Command::Trouble { generation, error: error.clone() };
         let _over = self.commands.send(command).await;
+    }
+
+    /// The pulse of a resource, which beats with every change; nothing where there are too many, or where the
+    /// connection is over.
+    pub(crate) async fn subscribe(&self, uri: &str) -> Option<watch::Receiver<Pulse>> {
+        let (reply, pulse) = oneshot::channel();
+        self.commands.send(Command::Subscribe { uri: uri.to_owned(), reply }).await.ok()?;
+        pulse.await.ok().flatten()
+    }
+
+    /// Says that a pulse was dropped. Where the task is too busy to hear it, it looks by itself later.
+    pub(crate) fn unsubscribe_soon(&self) {
+        let _looks_later = self.commands.try_send(Command::Unsubscribe { done: None });
+    }
+
+    /// The same, and comes back when the server was told.
+    pub(crate) async fn unsubscribe(&self) {
+        let (done, told) = oneshot::channel();
+        if self.commands.send(Command::Unsubscribe { done: Some(done) }).await.is_ok() {
+            let _over = told.await;
+        }
     }
 
     /// Ends it. Comes back when everything is gone.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -115,6 +116,8 @@ pub struct Settings {
     pub(crate) eras: Memo,
     pub(crate) walls: Memo,
     pub(crate) scribe: Scribe,
+    /// Where it is remembered what servers have.
+    pub(crate) catalogues: PathBuf,
     pub(crate) flock: Flock,
     /// A place for work that blocks a thread.
     pub(crate) desks: Semaphore,
@@ -154,6 +157,7 @@ impl Settings {
             eras: Memo::new(&options.places.eras(), ERA_LASTS),
             walls: Memo::new(&options.places.walls(), WALL_LASTS),
             scribe: Scribe::start()?,
+            catalogues: options.places.catalogues(),
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),
             pictures: Arc::new(Semaphore::new(PICTURES_AT_ONCE)),

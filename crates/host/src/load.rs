@@ -113,7 +113,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
     for (index, config) in surroundings.dynamic.iter().enumerate().rev() {
         inputs.layers.push(reader.dynamic(index, config));
     }
-    reader.projects(&surroundings.working_folder, &mut inputs);
+    reader.projects(&surroundings.working_folder, &root, &mut inputs);
     let local = surroundings.places.local_settings(&root);
     reader.settings(Scope::Local, &local, &mut inputs);
     reader.restrictions_above(&surroundings.working_folder, &root, &mut inputs);
@@ -274,10 +274,24 @@ impl Reader<'_> {
     }
 
     /// The working folder's servers and those of every folder above it, nearest first.
-    fn projects(&mut self, working_folder: &Path, inputs: &mut Inputs) {
+    /// Rules count up to the project's root: whoever can write further up has no say here.
+    fn projects(&mut self, working_folder: &Path, root: &Path, inputs: &mut Inputs) {
         for folder in working_folder.ancestors() {
             let source = Source::file(Scope::Project, folder.join(PROJECT_FILE));
-            inputs.layers.extend(self.layer(&source, Naming::Plain, Shape::Wrapped));
+            if !folder.starts_with(root) {
+                inputs.layers.extend(self.layer(&source, Naming::Plain, Shape::Wrapped));
+                continue;
+            }
+            let settings = match self.read(&source, Kinds::RegularOnly) {
+                None => continue,
+                Some(Ok(text)) => Settings::read_project(&source, &text),
+                Some(Err(why)) => {
+                    let layer = Layer::failed(&source, ProblemKind::Unreadable(why));
+                    let permissions = Rules::lost(&source);
+                    Settings { layer, permissions, ..Settings::empty(&source) }
+                }
+            };
+            self.take(settings, inputs);
         }
     }
 

@@ -2,6 +2,7 @@
 //! A file that is lost or damaged costs nothing but a detour.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
@@ -12,10 +13,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::read::{self, Content, Kinds};
-use crate::store::{self, Privacy};
+use crate::store::{self, Outcome, Privacy};
 
 /// The most that one file holds; the oldest go first.
 const MOST: usize = 1000;
+/// The most files that a folder of whole files holds; the oldest go first.
+const MOST_FILES: usize = 1000;
 /// How many changes may wait for the disk.
 const WAITING: usize = 1024;
 
@@ -57,6 +60,8 @@ pub struct Scribe(blocking::SyncSender<Order>);
 #[derive(Debug)]
 enum Order {
     Change(Memo, Edit),
+    /// A whole file of its own.
+    Keep(PathBuf, String),
     /// Everything before this is on disk when the answer comes.
     Settled(oneshot::Sender<()>),
 }
@@ -74,6 +79,11 @@ impl Scribe {
         let _no_room = self.0.try_send(Order::Change(memo.clone(), edit));
     }
 
+    /// Has a whole file written soon, in a folder that holds nothing else.
+    pub fn keep(&self, path: PathBuf, text: String) {
+        let _no_room = self.0.try_send(Order::Keep(path, text));
+    }
+
     /// Comes back when every change so far is on disk.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
@@ -88,6 +98,7 @@ impl Scribe {
 fn write(orders: &blocking::Receiver<Order>) {
     while let Ok(first) = orders.recv() {
         let mut changes: BTreeMap<PathBuf, (Memo, Vec<Edit>)> = BTreeMap::new();
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
         let mut waiting = Vec::new();
         for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
             match order {
@@ -95,8 +106,14 @@ fn write(orders: &blocking::Receiver<Order>) {
                     let place = changes.entry(memo.path.clone());
                     place.or_insert_with(|| (memo, Vec::new())).1.push(edit);
                 }
+                Order::Keep(path, text) => {
+                    files.insert(path, text);
+                }
                 Order::Settled(done) => waiting.push(done),
             }
+        }
+        for (path, text) in files {
+            keep(&path, text);
         }
         for (memo, edits) in changes.into_values() {
             memo.change(&edits);
@@ -104,6 +121,25 @@ fn write(orders: &blocking::Receiver<Order>) {
         for done in waiting {
             let _nobody_waits = done.send(());
         }
+    }
+}
+
+fn keep(path: &Path, text: String) {
+    let outcome = store::change(path, Privacy::Owner, |_| Ok(text));
+    if let (Ok(Outcome::Written), Some(folder)) = (outcome, path.parent()) {
+        make_room(folder, MOST_FILES);
+    }
+}
+
+/// Removes the oldest files where there are too many.
+fn make_room(folder: &Path, most: usize) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let when = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
+    let mut files: Vec<_> = entries.flatten().map(|it| (when(&it), it.path())).collect();
+    files.sort();
+    let surplus = files.len().saturating_sub(most);
+    for (_, path) in files.into_iter().take(surplus) {
+        let _already_gone = fs::remove_file(path);
     }
 }
 
@@ -240,6 +276,25 @@ mod tests {
         assert_eq!(memo.get("a"), None);
         put(&memo, "a", "v");
         assert_eq!(memo.get("a").as_deref(), Some("v"));
+    }
+
+    #[test]
+    fn of_too_many_files_the_oldest_go() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        for number in 0..5_u64 {
+            let path = folder.path().join(format!("{}.json", 9 - number));
+            fs::write(&path, "{}").expect("a file");
+            let file = fs::File::options().append(true).open(&path).expect("a file");
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(1000 + number)).expect("a time");
+        }
+        make_room(folder.path(), 2);
+        let mut left: Vec<_> = fs::read_dir(folder.path())
+            .expect("a folder")
+            .flatten()
+            .map(|it| it.file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["5.json", "6.json"]);
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl Places {
         self.data.join("results")
     }
 
+    /// What servers had when we last saw them.
+    pub fn catalogues(&self) -> PathBuf {
+        self.data.join("catalogues")
+    }
+
     /// Where running programs of ours can be spoken to.
     pub fn running(&self) -> PathBuf {
         self.state.join("running")

@@ -108,6 +108,8 @@ pub enum Quirk {
         /// How many.
         after: usize,
     },
+    /// Does not say that it completes arguments.
+    NoCompletions,
     /// Lets SIGTERM and SIGINT pass.
     IgnoresSigterm,
     /// Lives on after its standard input was closed.

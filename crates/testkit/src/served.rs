@@ -78,6 +78,12 @@ impl Served {
         self.running.actor.change_tools()
     }
 
+    /// Tells every client that wants to hear it that a resource changed.
+    pub fn touch(&self, uri: &str) {
+        let params = serde_json::json!({"uri": uri});
+        self.running.actor.announce("notifications/resources/updated", &params);
+    }
+
     /// Ends every modern subscription, with an answer to the request that opened it.
     pub fn end_listening(&self) {
         self.running.actor.end_listening();

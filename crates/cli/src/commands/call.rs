@@ -11,7 +11,6 @@ use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::{Host, Snapshot};
-use switchboard::wire::peer::Progress;
 use switchboard::yielded::{Part, Yield};
 use tokio::sync::mpsc;
 
@@ -19,14 +18,15 @@ use crate::connected;
 use crate::desk;
 use crate::exit::Exit;
 use crate::given;
-use crate::live;
+use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
-use crate::report;
+use crate::progress::ProgressBar;
 use crate::session::Session;
-use crate::style::{Meaning, paint};
 
 /// How long a tool may be silent, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a server may take to hear that its call was cancelled.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How many signs of progress may wait to be shown.
 const SIGNS: usize = 16;
 
@@ -47,9 +47,12 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
     let configuration = session.load()?;
     let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
     let patience = live::milliseconds(session, "MCP_TOOL_TIMEOUT", PATIENCE)?;
-    let yielded = live::run(session, Persistence::Once, async |host| {
+    let yielded = live::attended(session, Persistence::Once, async |host, interrupts| {
         live::apply(host, &configuration, &[]).await;
-        let snapshot = settled(session, host, &arguments.tool).await;
+        let snapshot = tokio::select! {
+            snapshot = settled(session, host, &arguments.tool) => snapshot,
+            () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
+        };
         let desk = desk::desk(session, &configuration, host, arguments.mode)?;
         let (signs, mut progress) = mpsc::channel(SIGNS);
         let call = ToolCall {
@@ -59,18 +62,41 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
             patience,
             progress: Some(signs),
         };
-        let calling = host.call(&desk, call);
-        tokio::pin!(calling);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut calling => break outcome,
-                Some(sign) = progress.recv() => show_progress(session, &sign),
+        let outcome = {
+            let mut bar = ProgressBar::new(session);
+            let calling = host.call(&desk, call);
+            tokio::pin!(calling);
+            loop {
+                tokio::select! {
+                    outcome = &mut calling => break Some(outcome),
+                    Some(sign) = progress.recv() => bar.show(&sign),
+                    () = bar.due() => bar.draw(),
+                    // Whoever drops the call has the server told.
+                    () = interrupts.next() => break None,
+                }
             }
         };
+        if outcome.is_none() {
+            let server = host.pool().find(&arguments.tool).map(|tool| tool.server.clone());
+            farewell(host, server, interrupts).await;
+        }
         desk.audit.settle().await;
-        outcome.map_err(|error| failure(&error, &snapshot))
+        match outcome {
+            Some(outcome) => outcome.map_err(|error| failure(&error, &snapshot)),
+            None => Err(Failure::new(Exit::Interrupted, "the call was cancelled")),
+        }
     })?;
     Ok(show(session, &yielded))
+}
+
+/// Waits until a server has surely heard that a call was cancelled: it answers what is asked behind that. Not for
+/// long, and not where somebody is in a hurry.
+async fn farewell(host: &Host, server: Option<String>, interrupts: &mut Interrupts) {
+    let Some(server) = server else { return };
+    tokio::select! {
+        _heard_or_not = host.ping(&server, FAREWELL) => {}
+        () = interrupts.next() => {}
+    }
 }
 
 /// Waits for the server whose tool is wanted, where the name tells which; else for all.
@@ -80,20 +106,6 @@ async fn settled(session: &Session, host: &Host, tool: &str) -> Arc<Snapshot> {
         live::settle(session, host, None, |snapshot| snapshot.is_settled() || is_there()).await;
     host.settled_pool().await;
     snapshot
-}
-
-fn show_progress(session: &Session, sign: &Progress) {
-    if !session.machine.terminal.shows_progress || session.wants_json() {
-        return;
-    }
-    let sign: Json = sign.0.decode().unwrap_or_default();
-    let part = match (sign["progress"].as_f64(), sign["total"].as_f64()) {
-        (Some(done), Some(total)) if total > 0.0 => format!("{:.0} %", 100.0 * done / total),
-        (Some(done), Some(_) | None) => format!("{done}"),
-        (None, Some(_) | None) => String::new(),
-    };
-    let message = printable(sign["message"].as_str().unwrap_or_default());
-    report::aside(&format!("{}\n", paint(Meaning::Faint, format!("{part} {message}").trim())));
 }
 
 fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
@@ -157,7 +169,7 @@ fn part_text(part: &Part) -> String {
     }
 }
 
-fn as_json(yielded: &Yield) -> Json {
+pub(super) fn as_json(yielded: &Yield) -> Json {
     let part = |part: &Part| match part {
         Part::Text { text, from_uri } => json!({"type": "text", "text": text, "uri": from_uri}),
         Part::Image { mime, base64, width, height } => {

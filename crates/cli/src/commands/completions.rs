@@ -1,10 +1,12 @@
-//! `swb completions`: a shell's completions, made from the table of arguments.
+//! `swb completions`: a shell's completions. Those of bash, zsh and fish ask the program itself, so they know
+//! servers, tools, prompts and resources; those of other shells are made from the table of arguments alone.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::outcome::{Done, Failure};
+use crate::shell;
 
 /// Arguments of `swb completions`.
 #[derive(Debug, Args)]
@@ -16,6 +18,11 @@ pub struct Completions {
 
 /// Runs the command.
 pub fn run(arguments: &Completions) -> Result<Done, Failure> {
+    let asks_us =
+        [(Shell::Bash, shell::BASH), (Shell::Zsh, shell::ZSH), (Shell::Fish, shell::FISH)];
+    if let Some((_, script)) = asks_us.iter().find(|(shell, _)| *shell == arguments.shell) {
+        return Ok(Done::text(*script));
+    }
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "swb", &mut script);
     Ok(Done::text(String::from_utf8_lossy(&script)))

@@ -1,5 +1,8 @@
 //! `swb permissions`: which rules there are, and what they decide.
 
+mod change;
+mod simulate;
+
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use switchboard::config::permission::{
@@ -31,6 +34,12 @@ pub enum PermissionsVerb {
     List,
     /// Say which rule decides about a call, and why the others do not
     Explain(Explain),
+    /// Add rules to a list of a settings file
+    Add(change::AddRules),
+    /// Take a rule out of a settings file
+    Remove(change::RemoveRule),
+    /// Replay the audit log against the rules, or against others: which calls would be decided otherwise?
+    Simulate(simulate::Simulate),
 }
 
 /// Arguments of `swb permissions explain`.
@@ -59,6 +68,9 @@ pub fn run(arguments: &PermissionsCommand, session: &Session) -> Result<Done, Fa
     let done = match &arguments.verb {
         PermissionsVerb::List => list(session, &configuration.rules),
         PermissionsVerb::Explain(it) => explain(session, it, &configuration)?,
+        PermissionsVerb::Add(it) => change::add(session, it, &configuration)?,
+        PermissionsVerb::Remove(it) => change::remove(session, it, &configuration)?,
+        PermissionsVerb::Simulate(it) => simulate::run(session, it, &configuration)?,
     };
     let problems = configuration.effective.problems.iter();
     Ok(done.note(report::problems(&session.machine, problems)))

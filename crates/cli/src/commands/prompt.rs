@@ -58,7 +58,7 @@ pub fn run(arguments: &Prompt, session: &Session) -> Result<Done, Failure> {
 }
 
 /// The nearest name is better than the server's own error.
-fn expect_prompt(view: &View, name: &str) -> Result<(), Failure> {
+pub(super) fn expect_prompt(view: &View, name: &str) -> Result<(), Failure> {
     let prompts = view.catalogue.items(List::Prompts);
     if prompts.iter().any(|prompt| prompt.name == name) {
         return Ok(());

@@ -1,7 +1,11 @@
 //! `swb call`.
 
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
-use testkit::{Scene, Script, Scripted, Served};
+use testkit::{Scene, Script, Scripted, Served, processes};
 
 use crate::support::{USER, json as json_of, scene};
 
@@ -108,4 +112,105 @@ fn nothing_of_a_result_moves_the_cursor() {
     assert!(!ran.ok().contains(['\u{1b}', '\u{202e}']), "{}", ran.shown());
     let json = scene.swb(&["call", "mcp__s__echo", "text=\u{1b}[2J", "--json"]);
     assert!(!json.ok().contains('\u{1b}'));
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs the program at a terminal of eighty columns, whose keys are the child's standard input.
+fn at_a_terminal(scene: &Scene, words: &str) -> Child {
+    let program = crate::support::program().display().to_string();
+    let ours = scene.command(&scene.project(), &[]);
+    let mut command = Command::new("script");
+    command.env_clear();
+    for (name, value) in ours.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+        .args(["-qefc", &format!("stty cols 80; exec {program} {words}"), "/dev/null"])
+        .env("TERM", "xterm")
+        .current_dir(scene.project())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script can be run")
+}
+
+/// Everything that a terminal showed from now on until the text came.
+fn read_until(child: &mut Child, text: &str) -> String {
+    let shown = child.stdout.as_mut().expect("it is piped");
+    let mut seen = Vec::new();
+    let mut byte = [0];
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        let count = shown.read(&mut byte).expect("it can be read");
+        assert_eq!(count, 1, "it ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend(byte);
+    }
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+fn press_interrupt(child: &mut Child) {
+    let keys = child.stdin.as_mut().expect("it is piped");
+    keys.write_all(b"\x03").and_then(|()| keys.flush()).expect("a key can be pressed");
+}
+
+fn rest(mut child: Child) -> (Option<i32>, String) {
+    let mut text = Vec::new();
+    child.stdout.take().expect("it is piped").read_to_end(&mut text).expect("it can be read");
+    let code = child.wait().expect("it ends").code();
+    (code, String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn an_interrupt_cancels_the_call_and_the_server_hears_of_it_before_it_is_stopped() {
+    for script in [Script::legacy(), Script::modern()] {
+        let home = scene();
+        let journal = home.path("journal");
+        let scene = allowed(&script.journal(&journal));
+        let mut child = at_a_terminal(&scene, "call mcp__s__slow ms:=600000 steps:=6000");
+        read_until(&mut child, "step 2 of 6000");
+        press_interrupt(&mut child);
+        let (code, shown) = rest(child);
+        assert_eq!(code, Some(130), "{shown}");
+        assert!(shown.contains("the call was cancelled"), "{shown}");
+        let heard = home.read("journal");
+        assert!(heard.contains("notifications/cancelled"), "{heard}");
+        let outcomes: Vec<String> = audited(&scene).into_iter().map(|it| it.1).collect();
+        assert_eq!(outcomes, ["cancelled"]);
+    }
+}
+
+#[test]
+fn a_remote_server_hears_of_it_too() {
+    for script in [Script::legacy(), Script::modern()] {
+        let scene = scene();
+        let served = Served::http(script);
+        scene.write(
+            USER,
+            &format!(r#"{{"permissions": {{"allow": ["mcp__far"]}}, "mcpServers": {{"far": {{"type": "http", "url": "{}"}}}}}}"#, served.url()),
+        );
+        let mut child = at_a_terminal(&scene, "call mcp__far__slow ms:=600000 steps:=6000");
+        read_until(&mut child, "step 2 of 6000");
+        press_interrupt(&mut child);
+        assert_eq!(rest(child).0, Some(130));
+        let is_heard = || (served.counts()["cancelled"][0] == "slow").then_some(());
+        processes::wait_until(PATIENCE, "the server hears of it", is_heard);
+    }
+}
+
+#[test]
+fn a_terminal_sees_one_line_that_goes_away_and_a_pipe_sees_none() {
+    let scene = allowed(&Script::legacy());
+    let (code, shown) = rest(at_a_terminal(&scene, "call mcp__s__slow ms:=300 steps:=3"));
+    assert_eq!(code, Some(0), "{shown}");
+    let (bar, result) = shown.rsplit_once("\r\u{1b}[K").expect("the bar is cleared");
+    assert_eq!(result, "took 300 ms\r\n");
+    let line = bar.rsplit("\u{1b}[K").next().unwrap_or_default();
+    // The last step may come together with the answer, and is then not drawn any more.
+    assert!(bar.contains("step 1 of 3") && bar.contains(" 33 %"), "{shown:?}");
+    assert!(line.contains("of 3") && line.contains(" %"), "{shown:?}");
+    assert!(bar[bar.find("█").expect("a bar")..].find('\n').is_none(), "{shown:?}");
+    let ran = scene.swb(&["call", "mcp__s__slow", "ms:=30", "steps:=3"]);
+    assert_eq!((ran.ok(), ran.stderr.as_str()), ("took 30 ms\n", ""));
 }

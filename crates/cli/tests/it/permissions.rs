@@ -1,6 +1,8 @@
 //! `swb permissions`.
 
-use crate::support::{USER, json, scene};
+use testkit::{Script, Scripted};
+
+use crate::support::{USER, json, local_settings, scene};
 
 const RULES: &str = r#"{"permissions": {
   "allow": ["mcp__files__read(path=/srv/*)"],
@@ -52,4 +54,144 @@ fn an_administrators_rule_holds_and_a_bad_one_is_an_error_with_its_line() {
     scene.write(USER, "{\"permissions\": {\n  \"deny\": [\"mcp__files__drop(path\"]\n}}");
     let ran = scene.swb(&["permissions", "list"]);
     assert!(ran.stderr.contains("settings.json:2:"), "{}", ran.shown());
+}
+
+#[test]
+fn rules_are_added_to_a_list_of_a_file_and_comments_stay() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""files": {"command": "x"}"#);
+    scene.write(
+        USER,
+        "{\n  // mine\n  \"permissions\": {\n    \"allow\": [\n      \"mcp__a\" // why\n    ]\n  }\n}\n",
+    );
+    let added =
+        scene.swb(&["permissions", "add", "-s", "user", "allow", "mcp__files__read(path=/srv/*)"]);
+    insta::assert_snapshot!("added", added.ok());
+    assert_eq!(added.stderr, "");
+    assert_eq!(
+        scene.read(USER),
+        "{\n  // mine\n  \"permissions\": {\n    \"allow\": [\n      \"mcp__a\", // why\n      \"mcp__files__read(path=/srv/*)\"\n    ]\n  }\n}\n"
+    );
+    let local = local_settings(&scene);
+    insta::assert_snapshot!(
+        "added_locally",
+        scene.swb(&["permissions", "add", "deny", "mcp__files__drop", "mcp__files__wipe"]).ok()
+    );
+    let text = std::fs::read_to_string(&local).expect("it was made");
+    assert!(text.contains(r#""deny": ["mcp__files__drop", "mcp__files__wipe"]"#), "{text}");
+    let again = scene.swb(&["permissions", "add", "deny", "mcp__files__drop"]);
+    assert!(again.ok().contains("already stands in"), "{}", again.shown());
+    assert_eq!(std::fs::read_to_string(&local).expect("it is there"), text);
+    let explained = json(&scene, &["permissions", "explain", "mcp__files__drop", "--json"]);
+    assert_eq!(explained["decision"], "deny");
+}
+
+#[test]
+fn a_text_that_is_no_rule_is_refused_with_what_is_wrong_and_nothing_is_written() {
+    let scene = scene();
+    insta::assert_snapshot!(
+        scene.swb(&["permissions", "add", "allow", "mcp__a", "mcp__files__read(path"]).fails(2)
+    );
+    assert!(!local_settings(&scene).exists());
+}
+
+#[test]
+fn a_rule_that_decides_nothing_is_warned_of() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""files": {"command": "x"}"#);
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"permissions": {"deny": ["mcp__files__d*"], "ask": ["mcp__files"]}}"#,
+    );
+    let noted = |words: &[&str]| {
+        let ran = scene.swb(words);
+        ran.ok();
+        ran.stderr
+    };
+    insta::assert_snapshot!(
+        "pointless",
+        noted(&["permissions", "add", "allow", "mcp__files__drop(all=false)"])
+    );
+    insta::assert_snapshot!("asked", noted(&["permissions", "add", "allow", "mcp__files__read"]));
+    insta::assert_snapshot!("broader", noted(&["permissions", "add", "ask", "mcp__files__read"]));
+    assert_eq!(noted(&["permissions", "add", "deny", "mcp__files__read"]), "");
+    let unknown = noted(&["permissions", "add", "deny", "mcp__nobody"]);
+    assert!(unknown.contains("names no server"), "{unknown}");
+}
+
+#[test]
+fn a_project_may_deny_but_not_allow() {
+    let scene = scene();
+    scene.servers(".mcp.json", r#""files": {"command": "x"} // ours"#);
+    scene.swb(&["permissions", "add", "-s", "project", "allow", "mcp__files"]).fails(4);
+    scene.swb(&["permissions", "add", "-s", "project", "deny", "mcp__files__drop"]).ok();
+    assert!(scene.read(".mcp.json").contains("// ours"));
+    let denied = json(&scene, &["permissions", "explain", "mcp__files__drop", "--json"]);
+    assert_eq!(denied["decision"], "deny");
+    scene.write(
+        ".mcp.json",
+        r#"{"permissions": {"allow": ["mcp__files"], "defaultMode": "bypass"}}"#,
+    );
+    let asked = scene.swb(&["permissions", "explain", "mcp__files__read", "--json"]);
+    assert!(asked.ok().contains(r#""decision": "ask""#), "{}", asked.shown());
+    assert!(asked.stderr.contains("does not count in a project's file"), "{}", asked.shown());
+}
+
+#[test]
+fn a_rule_is_taken_out_of_the_place_it_stands_in() {
+    let scene = scene();
+    scene.write(USER, RULES);
+    let gone = scene.swb(&["permissions", "remove", "mcp__files__drop"]);
+    insta::assert_snapshot!("gone", gone.ok());
+    assert_eq!(scene.read(USER), RULES.replace("[\"mcp__files__drop\"]", "[]"));
+    insta::assert_snapshot!(
+        "not_there",
+        scene.swb(&["permissions", "remove", "deny", "mcp__files__write"]).fails(5)
+    );
+    scene.swb(&["permissions", "add", "ask", "mcp__files__write"]).ok();
+    scene.swb(&["permissions", "remove", "mcp__files__write"]).fails(6);
+    scene.swb(&["permissions", "remove", "-s", "local", "ask", "mcp__files__write"]).ok();
+    scene.swb(&["permissions", "remove", "-s", "local", "mcp__files__write"]).fails(5);
+}
+
+#[test]
+fn past_calls_are_held_against_other_rules() {
+    let scene = scene();
+    let entry = Scripted::entry(&Script::legacy());
+    scene.write(
+        USER,
+        &format!(r#"{{"permissions": {{"allow": ["mcp__s"]}}, "mcpServers": {{"s": {entry}}}}}"#),
+    );
+    for _ in 0..2 {
+        scene.swb(&["call", "mcp__s__echo", "text=x"]).ok();
+    }
+    scene.swb(&["call", "mcp__s__add", "a:=1", "b:=2"]).ok();
+    scene.swb(&["call", "mcp__s__whoami"]).ok();
+    scene.swb(&["call", "mcp__s__nothing"]).fails(5);
+    assert_eq!(
+        scene.swb(&["permissions", "simulate"]).ok(),
+        "mode: default\n0 calls would be decided otherwise, 4 as before; 1 never came to a decision.\n"
+    );
+    scene.write(
+        "new.json",
+        "{\"permissions\": {\n\"deny\": [\"mcp__s__echo\"],\n\"allow\": [\"mcp__s__add(a=1)\", \"mcp__s__whoami\"]}}",
+    );
+    insta::assert_snapshot!(
+        "simulated",
+        scene.swb(&["permissions", "simulate", "--rules", "new.json"]).ok()
+    );
+    let asked = json(
+        &scene,
+        &["permissions", "simulate", "--rules", "new.json", "--mode", "dontAsk", "--json"],
+    );
+    assert_eq!(asked["changes"][0]["wouldBe"], "deny");
+    assert_eq!(asked["depends"][0]["possible"], serde_json::json!(["deny", "allow"]));
+    assert_eq!((&asked["same"], &asked["undecided"]), (&1.into(), &1.into()));
+    let future = scene.swb(&["permissions", "simulate", "--since", "2999-01-01"]);
+    assert!(future.ok().contains("0 calls"), "{}", future.shown());
+    scene.write("new.json", r#"{"permissions": {"deny": ["echo"]}}"#);
+    let bad = scene.swb(&["permissions", "simulate", "--rules", "new.json"]);
+    assert!(bad.fails(3).contains("new.json:1"), "{}", bad.shown());
+    scene.swb(&["permissions", "simulate", "--rules", "nowhere.json"]).fails(3);
+    scene.swb(&["permissions", "simulate", "--since", "soon"]).fails(2);
 }

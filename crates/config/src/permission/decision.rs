@@ -78,7 +78,7 @@ fn must_ask(rules: &Rules, request: &Request<'_>, mode: Mode) -> Option<Because>
     rule.or_else(lost).or_else(broken)
 }
 
-fn asked(because: Because, mode: Mode) -> Decision {
+pub(super) fn asked(because: Because, mode: Mode) -> Decision {
     match mode {
         Mode::DontAsk => {
             Decision { verdict: Effect::Deny, because: Because::NotAsked(Box::new(because)) }

@@ -370,6 +370,26 @@ proptest! {
         prop_assert!(after.verdict >= before.verdict, "{before:?} became {after:?}");
     }
 
+    /// What is decided is always among what is possible without the arguments, known hints or not.
+    #[test]
+    fn what_is_decided_was_possible(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+        let rules = rules(&lines.join("\n"));
+        let request = call.request();
+        let decided = decide(&rules, &request, mode);
+        for hints in [None, Some(request.hints)] {
+            let subject =
+                Subject { server: request.server, tool: request.tool, hints, trust: request.trust };
+            let possible = possible(&rules, &subject, mode);
+            prop_assert!(possible.iter().any(|it| it.verdict == decided.verdict), "{possible:?}");
+        }
+        let bare = Subject {
+            server: request.server, tool: request.tool, hints: Some(request.hints), trust: request.trust,
+        };
+        if rules.listed().iter().all(|it| it.rule.is_unconditional()) {
+            prop_assert_eq!(possible(&rules, &bare, mode), vec![decided]);
+        }
+    }
+
     /// A deny that matches wins over every other rule, mode and trust.
     #[test]
     fn a_deny_that_matches_always_wins(

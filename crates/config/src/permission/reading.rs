@@ -49,6 +49,20 @@ pub(crate) fn read(members: &[Member], authority: Authority, reporter: &mut Repo
     reader.rules
 }
 
+/// Reads `permissions` out of a project's file, where only what restricts counts.
+pub(crate) fn read_project(members: &[Member], reporter: &mut Reporter<'_>) -> Rules {
+    let rules = read(members, Authority::Person, reporter).restrictions();
+    if let Some(Value::Object(members)) = find(members, KEY).map(|member| &member.node.value) {
+        for key in [Effect::Allow.id(), "defaultMode"] {
+            if let Some(member) = find(members, key) {
+                let subject = Subject { server: None, key: &dotted(key) };
+                reporter.report(member.key_span, subject, ProblemKind::OwnOnly);
+            }
+        }
+    }
+    rules
+}
+
 struct Reader<'r, 'l> {
     authority: Authority,
     reporter: &'r mut Reporter<'l>,
@@ -315,6 +329,26 @@ mod tests {
             r#"{"permissions": {"allow": {}}}"#,
             &["Error 27 permissions.allow: expected an array of rules, found an object"],
         );
+    }
+
+    #[test]
+    fn a_projects_file_may_deny_and_ask_but_not_allow() {
+        let source = Source::file(Scope::Project, "s");
+        let text = r#"{"permissions": {"allow": ["mcp__a"], "ask": ["mcp__b"], "deny": ["mcp__c", "x"],
+            "defaultMode": "bypass"}, "mcpServers": {"b": {"command": "x"}}}"#;
+        let settings = Settings::read_project(&source, text);
+        let rules = &settings.permissions;
+        let listed: Vec<String> =
+            rules.listed.iter().map(|it| format!("{} {}", it.effect, it.rule)).collect();
+        assert_eq!(listed, ["ask mcp__b", "deny mcp__c"]);
+        assert_eq!((rules.broken.len(), rules.modes.len()), (1, 0));
+        assert_eq!(settings.layer.definitions.len(), 1);
+        let keys: Vec<_> =
+            settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        assert_eq!(keys, ["permissions.deny[1]", "permissions.allow", "permissions.defaultMode"]);
+        let lost = Settings::read_project(&source, r#"{"permissions": "#);
+        assert_eq!(lost.permissions.lost.len(), 1);
+        assert_eq!(Settings::read_project(&source, "{").permissions.lost.len(), 0);
     }
 
     #[test]

@@ -175,6 +175,23 @@ impl ToolRule {
         self.predicates.is_empty()
     }
 
+    /// Is it about tools of a server of this name? A name may hold the separator, so several may be meant.
+    pub fn names_server(&self, server: &str) -> bool {
+        self.tools_of(server, Reading::Broad).is_some()
+    }
+
+    /// Is it about everything that the other is about, whatever the arguments?
+    pub(super) fn covers(&self, other: &ToolRule) -> bool {
+        let whole = |target: &str| match target.strip_suffix("__*") {
+            Some(server) => server.to_owned(),
+            None => target.to_owned(),
+        };
+        let (mine, theirs) = (whole(&self.target), whole(&other.target));
+        let is_broader = theirs.strip_prefix(&mine).is_some_and(|it| it.starts_with(SEPARATOR));
+        self.is_unconditional()
+            && (is_broader || mine == theirs || Glob::parse(&self.target).matches(&other.target))
+    }
+
     /// Is the rule about this request?
     pub fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
         match self.tools_of(request.server, reading) {

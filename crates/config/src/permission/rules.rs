@@ -111,6 +111,26 @@ impl Rules {
         self
     }
 
+    /// Only what an administrator said: for asking what other rules of a person's own would do.
+    pub fn of_administrators(mut self) -> Rules {
+        let is_theirs = |origin: &Origin| origin.scope() == Scope::Enterprise;
+        self.listed.retain(|listed| listed.authority == Authority::Administrator);
+        self.broken.retain(|broken| is_theirs(&broken.origin));
+        self.lost.retain(|source| source.scope == Scope::Enterprise);
+        self.modes.retain(|(_, origin)| is_theirs(origin));
+        self
+    }
+
+    /// A rule that decides wherever this one would: a stronger one about at least as much, or the same said
+    /// more broadly.
+    pub fn overshadowing(&self, effect: Effect, rule: &ToolRule) -> Option<&Listed> {
+        self.listed
+            .iter()
+            .filter(|listed| listed.effect >= effect && listed.rule.covers(rule))
+            .filter(|listed| listed.effect > effect || listed.rule != *rule)
+            .min_by(|one, other| other.effect.cmp(&one.effect).then(by_weight(one, other)))
+    }
+
     /// Adds a rule that holds as long as the session does.
     pub fn add_for_session(&mut self, effect: Effect, rule: ToolRule) {
         let source = Source::program(Scope::Dynamic, "this session");

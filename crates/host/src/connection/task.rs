@@ -1,6 +1,8 @@
 //! The task behind a connection: performs what the state decides, answers the server, keeps the catalogue fresh.
 
-use std::collections::BTreeSet;
+mod subscribing;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +34,9 @@ use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::counsel::Counsellor;
 use crate::engine::Settings;
 use crate::memo::Edit;
+use crate::remembered::{self, Remembered};
 use crate::shelf::News;
+use crate::subscription::Pulse;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -47,6 +51,8 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
 /// What a server says when it has begun to tell us of changes.
 const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
+/// What a server says when it does not want to know any more.
+const CANCELLED: &str = "notifications/cancelled";
 /// What a server says when it is done with what it sent somebody to a page for.
 const VISITED: &str = "notifications/elicitation/complete";
 /// How often we look whether the machine slept.
@@ -82,6 +88,8 @@ pub(super) struct Task {
     answering: JoinSet<()>,
     /// Which question each of them answers.
     asked: Vec<(Id, AbortHandle)>,
+    /// The resources that somebody wants to hear of; they outlive the line.
+    subscribed: BTreeMap<String, watch::Sender<Pulse>>,
     clock: (Instant, SystemTime),
 }
 
@@ -106,6 +114,7 @@ struct Held {
     stale_at: Option<Instant>,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
+    watching: subscribing::Watching,
 }
 
 /// What happened next.
@@ -120,6 +129,9 @@ enum Happening {
     ListenAgain,
     Stale,
     Checked(Result<Duration, CallError>),
+    Subscribed(subscribing::Told),
+    WatchEnded(Result<Payload, CallError>),
+    WatchAgain,
     Tick,
 }
 
@@ -158,6 +170,7 @@ impl Task {
             began: Instant::now(),
             answering: JoinSet::new(),
             asked: Vec::new(),
+            subscribed: BTreeMap::new(),
             clock: (Instant::now(), SystemTime::now()),
         }
     }
@@ -191,7 +204,13 @@ impl Task {
                 Happening::ListenAgain => self.listen(),
                 Happening::Stale => self.touch(&List::ALL),
                 Happening::Checked(result) => self.checked(result).await,
-                Happening::Tick => self.look_at_clock(),
+                Happening::Subscribed(told) => self.subscribed_to(told),
+                Happening::WatchEnded(how) => self.watch_ended(&how),
+                Happening::WatchAgain => self.watch(),
+                Happening::Tick => {
+                    self.look_at_clock();
+                    self.forget_unheard(None);
+                }
             }
         }
     }
@@ -234,6 +253,17 @@ impl Task {
             result = ready(&mut held.checking) => {
                 held.checking = None;
                 Happening::Checked(result)
+            }
+            told = held.watching.told.join_next(), if !held.watching.told.is_empty() => {
+                Happening::Subscribed(told.and_then(Result::ok).flatten())
+            }
+            how = ready(&mut held.watching.stream) => {
+                held.watching.stream = None;
+                Happening::WatchEnded(how)
+            }
+            () = at(held.watching.again_at) => {
+                held.watching.again_at = None;
+                Happening::WatchAgain
             }
             () = at(held.listen_at) => {
                 held.listen_at = None;
@@ -282,8 +312,8 @@ impl Task {
         self.answering.abort_all();
         while self.answering.join_next().await.is_some() {}
         if let Some(held) = self.held.take() {
-            let Held { line, fetching, listening, checking, .. } = held;
-            drop((fetching, listening, checking));
+            let Held { line, fetching, listening, checking, watching, .. } = held;
+            drop((fetching, listening, checking, watching));
             line.hang_up(search).await;
         }
     }
@@ -296,6 +326,10 @@ impl Task {
                 self.happen(Event::Reconnect, Search::Now).await;
             }
             Command::Trouble { generation, error } => self.trouble(generation, &error).await,
+            Command::Subscribe { uri, reply } => {
+                let _nobody_waits = reply.send(self.subscribe_to(uri));
+            }
+            Command::Unsubscribe { done } => self.forget_unheard(done),
             // Obeyed before it gets here.
             Command::Stop { .. } => {}
         }
@@ -354,8 +388,10 @@ impl Task {
             stale_at: None,
             checking: None,
             ready_after: None,
+            watching: subscribing::Watching::default(),
         });
         self.listen();
+        self.subscribe_to_all();
     }
 
     async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
@@ -378,8 +414,19 @@ impl Task {
             self.settings.logbook.note(self.wanted.name(), &text);
             self.happen(Event::Opened, Search::Now).await;
         }
+        self.remember();
         self.fetch_dirty();
         self.publish().await;
+    }
+
+    /// Notes the names of what the server has, for those who complete what somebody types.
+    fn remember(&self) {
+        let known = self.held.as_ref().and_then(|held| Remembered::of(&held.catalogue));
+        if let Some(known) = known {
+            let folder = &self.settings.catalogues;
+            let path = remembered::file(folder, self.wanted.name(), &self.wanted.fingerprint);
+            self.settings.scribe.keep(path, known.text());
+        }
     }
 
     /// How long the server may take for one answer while we get to know it.
@@ -413,26 +460,31 @@ impl Task {
 
     fn hear(&mut self, said: Said) {
         match said {
-            Said::Notification { method, .. } if method == LISTENED_TO => {
-                let Some(held) = &mut self.held else { return };
-                held.is_heard = true;
-                if std::mem::take(&mut held.has_gap) {
-                    self.touch(&List::ALL);
-                }
-            }
-            Said::Notification { method, params } if method == "notifications/cancelled" => {
-                self.withdraw(params.as_ref());
-            }
-            Said::Notification { method, params } if method == VISITED => {
-                self.visited(params.as_ref());
-            }
-            Said::Notification { method, .. } => {
-                if let (Some(held), true) = (&self.held, tells_of_resources(&method)) {
-                    held.news.note();
-                }
-                self.touch(List::changed_by(&method));
-            }
             Said::Request(request) => self.be_asked(request),
+            Said::Notification { method, params } => self.be_told(&method, params.as_ref()),
+        }
+    }
+
+    fn be_told(&mut self, method: &str, params: Option<&Payload>) {
+        if let (Some(held), true) = (&self.held, tells_of_resources(method)) {
+            held.news.note();
+        }
+        match method {
+            subscribing::UPDATED => self.updated(params),
+            LISTENED_TO if self.is_about_resources(params) => self.watched(params),
+            LISTENED_TO => self.listened_to(),
+            CANCELLED => self.withdraw(params),
+            VISITED => self.visited(params),
+            _ => self.touch(List::changed_by(method)),
+        }
+    }
+
+    /// What changed before somebody heard us may have been missed.
+    fn listened_to(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        held.is_heard = true;
+        if std::mem::take(&mut held.has_gap) {
+            self.touch(&List::ALL);
         }
     }
 

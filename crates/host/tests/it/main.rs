@@ -9,6 +9,7 @@ mod load;
 mod pools;
 mod remembering;
 mod starting;
+mod subscriptions;
 mod support;
 mod web_zoo;
 mod yielded;

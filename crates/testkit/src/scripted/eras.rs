@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::quirk::Quirk;
 use crate::script::{Era, Script};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -206,7 +207,10 @@ fn server(script: &Script) -> Value {
 }
 
 fn capabilities(script: &Script) -> Value {
-    let mut capabilities = json!({"tools": {"listChanged": true}, "completions": {}});
+    let mut capabilities = json!({"tools": {"listChanged": true}});
+    if !script.does(&Quirk::NoCompletions) {
+        capabilities["completions"] = json!({});
+    }
     if script.era != Era::Modern {
         capabilities["logging"] = json!({});
     }

@@ -1,0 +1,238 @@
+//! `swb permissions add` and `remove`: one list of one settings file, and everything else in it stays.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use switchboard::config::permission::{Effect, ToolRule};
+use switchboard::config::shown::printable;
+use switchboard::load::Configuration;
+use switchboard::places::project_root;
+use switchboard::pool::naming::sanitised;
+use switchboard::ruling::{self, RuleFile};
+
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::session::{Session, WritableScope};
+use crate::style::{Meaning, paint};
+use crate::writing;
+
+/// A list of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RuleList {
+    /// Calls that are made without asking.
+    Allow,
+    /// Calls that ask, whatever allows them.
+    Ask,
+    /// Calls that are never made.
+    Deny,
+}
+
+impl RuleList {
+    fn effect(self) -> Effect {
+        match self {
+            RuleList::Allow => Effect::Allow,
+            RuleList::Ask => Effect::Ask,
+            RuleList::Deny => Effect::Deny,
+        }
+    }
+}
+
+/// Arguments of `swb permissions add`.
+#[derive(Debug, Args)]
+pub struct AddRules {
+    /// Where to write them: you in this project, you everywhere, or everybody in this project
+    #[arg(long, short, value_enum, default_value_t = WritableScope::Local)]
+    pub scope: WritableScope,
+    /// What the rules do
+    #[arg(value_enum)]
+    pub list: RuleList,
+    /// mcp__SERVER, mcp__SERVER__TOOL or mcp__SERVER__TOOL(argument=value)
+    #[arg(required = true, value_name = "RULE")]
+    pub rules: Vec<String>,
+}
+
+/// Arguments of `swb permissions remove`.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub struct RemoveRule {
+    /// Where it stands, where it stands in several places
+    #[arg(long, short, value_enum)]
+    pub scope: Option<WritableScope>,
+    /// The list to take it out of; all where none is named
+    #[arg(value_enum)]
+    pub list: Option<RuleList>,
+    /// The rule
+    #[arg(required = true, value_name = "RULE")]
+    pub rule: String,
+}
+
+/// Adds rules.
+pub fn add(
+    session: &Session,
+    arguments: &AddRules,
+    before: &Configuration,
+) -> Result<Done, Failure> {
+    let effect = arguments.list.effect();
+    let rules: Vec<ToolRule> =
+        arguments.rules.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
+    if (arguments.scope, effect) == (WritableScope::Project, Effect::Allow) {
+        let message = "a project's file may deny and ask, but not allow: whoever can change the project would decide for everybody";
+        return Err(Failure::new(Exit::Policy, message)
+            .hint("leave --scope out to write the rule for yourself, in this project"));
+    }
+    let path = session.file_of(arguments.scope);
+    writing::expect_inside(session, arguments.scope, &path)?;
+    let file = rule_file(session, arguments.scope);
+    let ruled = ruling::add_rules(&session.machine.places, &file, effect, &rules)?;
+    let done =
+        match session.wants_json() {
+            true => crate::commands::json(&json!({
+                "file": ruled.file,
+                "scope": arguments.scope.scope().id(),
+                "list": effect.id(),
+                "added": ruled.changed,
+                "alreadyThere": ruled.unchanged,
+            })),
+            false => {
+                let place = writing::said_where(session, arguments.scope, &ruled.file);
+                let there = session.shown_path(&ruled.file);
+                let mut text: String = ruled
+                    .changed
+                    .iter()
+                    .map(|rule| format!("{effect} `{}` now stands in {place}\n", printable(rule)))
+                    .collect();
+                text.extend(ruled.unchanged.iter().map(|rule| {
+                    format!("{effect} `{}` already stands in {there}\n", printable(rule))
+                }));
+                Done::text(text)
+            }
+        };
+    Ok(done
+        .note(rules.iter().map(|rule| doubts(session, before, effect, rule)).collect::<String>()))
+}
+
+/// What may keep a rule from doing anything.
+fn doubts(session: &Session, before: &Configuration, effect: Effect, rule: &ToolRule) -> String {
+    let mut text = String::new();
+    if let Some(other) = before.rules.overshadowing(effect, rule) {
+        let place = session.shown_origin(&other.origin);
+        let theirs = format!("{} `{}` ({place})", other.effect, other.rule.shown());
+        text.push_str(&match other.effect == effect {
+            true => {
+                format!(
+                    "note: {theirs} says the same of more, so `{}` adds nothing\n",
+                    rule.shown()
+                )
+            }
+            false => format!(
+                "{} `{}` decides nothing as long as {theirs} stands, which goes before\n",
+                paint(Meaning::Doubtful, "warning:"),
+                rule.shown()
+            ),
+        });
+    }
+    let servers = &before.effective.servers;
+    if !servers.iter().any(|server| rule.names_server(&sanitised(&server.name))) {
+        text.push_str(&format!("note: `{}` names no server that is configured\n", rule.shown()));
+    }
+    text
+}
+
+/// Takes a rule out.
+pub fn remove(
+    session: &Session,
+    arguments: &RemoveRule,
+    before: &Configuration,
+) -> Result<Done, Failure> {
+    let rule = parse(&arguments.rule)?;
+    let effects = match arguments.list {
+        Some(list) => vec![list.effect()],
+        None => vec![Effect::Allow, Effect::Ask, Effect::Deny],
+    };
+    let scope = chosen_scope(session, arguments, before, (&rule, &effects))?;
+    let path = session.file_of(scope);
+    writing::expect_inside(session, scope, &path)?;
+    let file = rule_file(session, scope);
+    let found = ruling::remove_rule(&session.machine.places, &file, &effects, &rule)?;
+    if found.is_empty() {
+        return Err(absent(session, before, &rule, &path));
+    }
+    if session.wants_json() {
+        let lists: Vec<&str> = found.iter().map(|it| it.id()).collect();
+        return Ok(crate::commands::json(
+            &json!({"file": path, "rule": rule.to_string(), "lists": lists}),
+        ));
+    }
+    let place = session.shown_path(&path);
+    let line = |effect: &Effect| format!("{effect} `{}` is gone from {place}\n", rule.shown());
+    Ok(Done::text(found.iter().map(line).collect::<String>()))
+}
+
+/// The scope that was named, or the only one whose file has the rule.
+fn chosen_scope(
+    session: &Session,
+    arguments: &RemoveRule,
+    before: &Configuration,
+    (rule, effects): (&ToolRule, &[Effect]),
+) -> Result<WritableScope, Failure> {
+    if let Some(scope) = arguments.scope {
+        return Ok(scope);
+    }
+    let listed = before.rules.listed().iter();
+    let mut scopes: Vec<WritableScope> = listed
+        .filter(|it| it.rule == *rule && effects.contains(&it.effect))
+        .filter_map(|it| {
+            let scope = WritableScope::of(it.origin.scope())?;
+            (it.origin.source.path() == Some(session.file_of(scope).as_path())).then_some(scope)
+        })
+        .collect();
+    scopes.dedup();
+    match scopes[..] {
+        [] => Ok(WritableScope::Local),
+        [scope] => Ok(scope),
+        [_, ..] => {
+            let words: Vec<&str> = scopes.iter().map(|it| it.scope().id()).collect();
+            let message = format!("`{rule}` stands in several scopes: {}", words.join(", "));
+            Err(Failure::new(Exit::Conflict, &message).hint("say which with --scope"))
+        }
+    }
+}
+
+fn absent(session: &Session, before: &Configuration, rule: &ToolRule, path: &Path) -> Failure {
+    let message = format!("`{rule}` does not stand in {}", session.shown_path(path));
+    let failure = Failure::new(Exit::NotFound, &message);
+    match before.rules.listed().iter().find(|it| it.rule == *rule) {
+        Some(it) => {
+            let place = session.shown_origin(&it.origin);
+            failure.hint(&format!("it stands in {place}, under {}", it.effect))
+        }
+        None => failure.hint("`swb permissions list` shows every rule and its place"),
+    }
+}
+
+fn rule_file(session: &Session, scope: WritableScope) -> RuleFile {
+    match scope {
+        WritableScope::Local => {
+            RuleFile::Local { project_root: project_root(&session.machine.working_folder) }
+        }
+        WritableScope::User => RuleFile::User,
+        WritableScope::Project => RuleFile::Project { file: session.file_of(scope) },
+    }
+}
+
+/// Reads a rule, or says what is wrong with it and where.
+fn parse(text: &str) -> Result<ToolRule, Failure> {
+    ToolRule::parse(text).map_err(|fault| {
+        let before = printable(&text[..text.floor_char_boundary(fault.at)]);
+        let mark = " ".repeat(before.chars().count());
+        let detail = format!("  {}\n  {mark}{}\n", printable(text), paint(Meaning::Bad, "^"));
+        let hint = fault.kind.hint();
+        let failure = Failure::new(Exit::Usage, &format!("`{text}` is no rule")).because(fault);
+        let failure = failure.detail(detail);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
+}

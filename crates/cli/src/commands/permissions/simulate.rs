@@ -1,0 +1,218 @@
+//! `swb permissions simulate`: what other rules would have said of the calls in the audit log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::audit;
+use switchboard::config::permission::{Effect, Mode, Rules};
+use switchboard::config::policy::Authority;
+use switchboard::config::problem::Severity;
+use switchboard::config::scope::Scope;
+use switchboard::config::settings::Settings;
+use switchboard::config::shown::printable;
+use switchboard::config::source::Source;
+use switchboard::load::Configuration;
+use switchboard::logbook::stamp;
+use switchboard::read::{self, Content, Kinds};
+use switchboard::rehearsal::{Play, Rehearsal, Row, rehearse};
+
+use crate::exit::Exit;
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::Session;
+use crate::style::Meaning;
+use crate::table::{self, Cell, Yielding};
+
+/// Arguments of `swb permissions simulate`.
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A settings file whose rules take the place of your own; an administrator's stay
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", value_parser = super::parse_mode)]
+    pub mode: Option<Mode>,
+    /// Only calls since then: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub since: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(
+    session: &Session,
+    arguments: &Simulate,
+    configuration: &Configuration,
+) -> Result<Done, Failure> {
+    let own = configuration.rules.clone();
+    let rules = match &arguments.rules {
+        None => own,
+        Some(path) => own.of_administrators().and(others(session, path)?),
+    };
+    let mut records = audit::read(&session.machine.places.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be read").because(error)
+    })?;
+    // Both are in UTC and in one form, so they sort as text.
+    records.retain(|it| arguments.since.as_ref().is_none_or(|since| it.time >= *since));
+    let servers = configuration.effective.servers.iter();
+    let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
+    let usual = rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
+    let mode = rules.mode_that_counts(arguments.mode.unwrap_or(usual));
+    let rehearsal = rehearse(&records, &Play { rules: &rules, mode, trusted: &trusted });
+    Ok(match session.wants_json() {
+        true => as_json(&rehearsal, mode),
+        false => Done::text(as_text(session, &rehearsal, mode)),
+    })
+}
+
+/// The rules of a file that somebody thinks about. A bad one is an error: half a file would say the wrong thing.
+fn others(session: &Session, path: &std::path::Path) -> Result<Rules, Failure> {
+    let path = session.machine.working_folder.join(path);
+    let fail = |text: &str| {
+        Failure::new(Exit::Configuration, &format!("{} {text}", session.shown_path(&path)))
+    };
+    let text = match read::text(&path, Kinds::PipesToo) {
+        Ok(Content::Text(text)) => text,
+        Ok(Content::Absent) => return Err(fail("does not exist")),
+        Err(why) => return Err(fail(&why.to_string())),
+    };
+    let source: Arc<Source> = Source::file(Scope::Local, &path);
+    let settings = Settings::read(&source, &text, Authority::Person);
+    let errors: Vec<_> = settings
+        .layer
+        .problems
+        .iter()
+        .filter(|it| it.severity() == Severity::Error)
+        .filter(|it| it.key.as_ref().is_none_or(|key| key.starts_with("permissions")))
+        .collect();
+    if errors.is_empty() {
+        return Ok(settings.permissions);
+    }
+    let detail = report::problems(&session.machine, errors.into_iter());
+    Err(fail("cannot be used as it is").detail(detail))
+}
+
+fn as_json(rehearsal: &Rehearsal, mode: Mode) -> Done {
+    let words = |effects: &[Effect]| effects.iter().map(|it| it.id()).collect::<Vec<_>>();
+    let base = |row: &Row| json!({"tool": row.exposed, "server": row.server, "was": row.was.id(), "calls": row.calls});
+    let change = |row: &Row| {
+        let mut json = base(row);
+        json["wouldBe"] = words(&row.now).first().copied().into();
+        json["because"] = row.because.first().cloned().into();
+        json
+    };
+    let unsure = |row: &Row| {
+        let mut json = base(row);
+        json["possible"] = words(&row.now).into();
+        json["because"] = row.because.clone().into();
+        json
+    };
+    crate::commands::json(&json!({
+        "mode": mode.id(),
+        "changes": rehearsal.changes.iter().map(change).collect::<Vec<Json>>(),
+        "depends": rehearsal.unsure.iter().map(unsure).collect::<Vec<Json>>(),
+        "same": rehearsal.same,
+        "undecided": rehearsal.undecided,
+    }))
+}
+
+fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
+    let mut text = format!("mode: {mode}\n");
+    let header = ["TOOL", "WAS", "WOULD BE", "CALLS", "BY"];
+    let rows: Vec<Vec<Cell>> =
+        rehearsal.changes.iter().chain(&rehearsal.unsure).map(cells).collect();
+    if !rows.is_empty() {
+        let width = session.machine.terminal.width;
+        let yielding = [Yielding::Back(4), Yielding::Back(0)];
+        text.push_str(&table::render(&header, &rows, width, &yielding));
+    }
+    let count = |rows: &[Row]| rows.iter().map(|row| row.calls).sum::<usize>();
+    let (changed, unsure) = (count(&rehearsal.changes), count(&rehearsal.unsure));
+    let undecided = rehearsal.undecided;
+    text.push_str(&format!(
+        "{} would be decided otherwise, {} as before",
+        calls(changed),
+        rehearsal.same
+    ));
+    if unsure > 0 {
+        text.push_str(&format!(", {unsure} can only be judged with their arguments"));
+    }
+    if undecided > 0 {
+        text.push_str(&format!("; {undecided} never came to a decision"));
+    }
+    text.push_str(".\n");
+    text
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let now = match row.now[..] {
+        [effect] => Cell::meaning(meaning(effect), effect.id()),
+        _ => {
+            let words: Vec<&str> = row.now.iter().map(|it| it.id()).collect();
+            let text = format!("{}: depends on the arguments", words.join(" or "));
+            Cell::meaning(Meaning::Doubtful, text)
+        }
+    };
+    vec![
+        Cell::plain(printable(&row.exposed)),
+        Cell::meaning(meaning(row.was), row.was.id()),
+        now,
+        Cell::plain(row.calls.to_string()),
+        Cell::plain(printable(&row.because.join("; "))),
+    ]
+}
+
+fn meaning(effect: Effect) -> Meaning {
+    match effect {
+        Effect::Allow => Meaning::Good,
+        Effect::Ask => Meaning::Doubtful,
+        Effect::Deny => Meaning::Bad,
+    }
+}
+
+fn calls(count: usize) -> String {
+    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
+}
+
+/// Reads a time: how long ago, a day, or a moment in UTC. It comes back as the log writes it.
+fn parse_time(text: &str) -> Result<String, String> {
+    let fault = || "write 30m, 12h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
+    if let Some((count, unit)) = text.split_at_checked(text.len().saturating_sub(1))
+        && let Ok(count) = count.parse::<u64>()
+    {
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return Err(fault()),
+        };
+        let ago = Duration::from_secs(count.saturating_mul(seconds));
+        let then = SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
+        return Ok(stamp(then));
+    }
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    match shape.as_str() {
+        "0000-00-00" => Ok(format!("{text}T00:00:00Z")),
+        "0000-00-00T00:00Z" => Ok(format!("{}:00Z", text.trim_end_matches('Z'))),
+        "0000-00-00T00:00:00Z" => Ok(text.to_owned()),
+        _ => Err(fault()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_nonsense_is_not() {
+        assert_eq!(parse_time("2026-01-31").as_deref(), Ok("2026-01-31T00:00:00Z"));
+        assert_eq!(parse_time("2026-01-31T12:30Z").as_deref(), Ok("2026-01-31T12:30:00Z"));
+        assert_eq!(parse_time("99999999d").as_deref(), Ok("1970-01-01T00:00:00Z"));
+        for bad in ["", "d", "7w", "yesterday", "2026-1-3", "2026-01-31 12:00", "ü"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -18,15 +18,16 @@ pub struct Completions {
 
 /// Runs the command.
 pub fn run(arguments: &Completions) -> Result<Done, Failure> {
-    Ok(match arguments.shell {
-        Shell::Bash => Done::text(shell::BASH),
-        Shell::Zsh => Done::text(shell::ZSH),
-        Shell::Fish => Done::text(shell::FISH),
-        // Not ours to list: PowerShell, Elvish, and what is yet to come.
-        other => {
-            let mut script = Vec::new();
-            clap_complete::generate(other, &mut Arguments::command(), "swb", &mut script);
-            Done::text(String::from_utf8_lossy(&script))
-        }
-    })
+    let own = match arguments.shell {
+        Shell::Bash => Some(shell::BASH),
+        Shell::Zsh => Some(shell::ZSH),
+        Shell::Fish => Some(shell::FISH),
+        Shell::Elvish | Shell::PowerShell | _ => None,
+    };
+    if let Some(script) = own {
+        return Ok(Done::text(script));
+    }
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Arguments::command(), "swb", &mut script);
+    Ok(Done::text(String::from_utf8_lossy(&script)))
 }

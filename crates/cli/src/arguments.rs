@@ -105,7 +105,7 @@ pub enum Verb {
     Prompts(prompts::Prompts),
     /// Show what a server's prompt says
     Prompt(prompt::Prompt),
-    /// Ask a server for values that an argument of a prompt or of a template could have
+    /// Ask a server what an argument of a prompt or template could be
     Complete(complete::Complete),
     /// Stay, and say whenever a resource of a server changes
     Subscribe(subscribe::Subscribe),

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switchboard_config::permission::{Decision, Effect, Mode, Rules, Subject, Trust, possible};
+use switchboard_config::permission::{
+    Because, Decision, Effect, Mode, Rules, Subject, Trust, possible,
+};
 
 use crate::audit::Record;
 use crate::pool::naming::sanitised;
@@ -43,10 +45,50 @@ pub struct Row {
     pub was: Effect,
     /// What may be said now, the strictest first; one of them where that is sure.
     pub now: Vec<Effect>,
+    /// What it depends on where it is not sure.
+    pub depends_on: DependsOn,
     /// What would say so, in words: a rule and its place, a mode.
     pub because: Vec<String>,
     /// How many calls.
     pub calls: usize,
+}
+
+/// What the log does not hold, and a decision hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DependsOn {
+    /// Nothing: it is sure.
+    Nothing,
+    /// The arguments, of which there is only a digest.
+    Arguments,
+    /// What the server says of the tool.
+    Hints,
+}
+
+impl DependsOn {
+    fn of(decisions: &[Decision], now: &[Effect]) -> DependsOn {
+        let is_conditional = |because: &Because| match because {
+            Because::Rule(listed) => !listed.rule.is_unconditional(),
+            Because::NotAsked(inner) => match inner.as_ref() {
+                Because::Rule(listed) => !listed.rule.is_unconditional(),
+                Because::Broken(_)
+                | Because::Lost(_)
+                | Because::Mode(_)
+                | Because::Trust
+                | Because::Nothing
+                | Because::NotAsked(_) => false,
+            },
+            Because::Broken(_)
+            | Because::Lost(_)
+            | Because::Mode(_)
+            | Because::Trust
+            | Because::Nothing => false,
+        };
+        match (now.len(), decisions.iter().any(|it| is_conditional(&it.because))) {
+            (1, _) => DependsOn::Nothing,
+            (_, true) => DependsOn::Arguments,
+            (_, false) => DependsOn::Hints,
+        }
+    }
 }
 
 /// Replays records.
@@ -117,6 +159,7 @@ fn row(record: &Record, was: Effect, decisions: &[Decision]) -> Option<Row> {
         exposed: record.exposed.clone(),
         server: record.server.clone(),
         was,
+        depends_on: DependsOn::of(decisions, &now),
         now,
         because,
         calls: 0,
@@ -152,7 +195,13 @@ mod tests {
         let line = |row: &Row| {
             let now: Vec<&str> = row.now.iter().map(|it| it.id()).collect();
             let because = row.because.join("; ");
-            format!("{} {} -> {} x{}: {because}", row.exposed, row.was, now.join("/"), row.calls)
+            let on = match row.depends_on {
+                DependsOn::Nothing => "",
+                DependsOn::Arguments => " by arguments",
+                DependsOn::Hints => " by hints",
+            };
+            let now = now.join("/");
+            format!("{} {} -> {now}{on} x{}: {because}", row.exposed, row.was, row.calls)
         };
         let mut found: Vec<String> = rehearsal.changes.iter().map(line).collect();
         found.extend(rehearsal.unsure.iter().map(line));
@@ -181,7 +230,7 @@ mod tests {
             Mode::Default,
             "read allow drop deny",
             &[
-                "read allow -> ask/allow x1: no rule is about it; the allow rule `mcp__s__read(path=/srv/*)` (s:1)",
+                "read allow -> ask/allow by arguments x1: no rule is about it; the allow rule `mcp__s__read(path=/srv/*)` (s:1)",
                 "same 1",
             ],
         );
@@ -193,7 +242,7 @@ mod tests {
             "{}",
             Mode::Plan,
             "read allow",
-            &["read allow -> deny/ask x1: the mode `plan`; no rule is about it", "same 0"],
+            &["read allow -> deny/ask by hints x1: the mode `plan`; no rule is about it", "same 0"],
         );
     }
 

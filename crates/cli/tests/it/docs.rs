@@ -38,6 +38,11 @@ fn docs_walk_through_the_configuration_is_what_happens() {
     walk("configuration.md");
 }
 
+#[test]
+fn docs_walk_through_permissions_is_what_happens() {
+    walk("permissions.md");
+}
+
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
 #[track_caller]
 fn walk(page: &str) {

@@ -17,7 +17,7 @@ use switchboard::config::source::Source;
 use switchboard::load::Configuration;
 use switchboard::logbook::stamp;
 use switchboard::read::{self, Content, Kinds};
-use switchboard::rehearsal::{Play, Rehearsal, Row, rehearse};
+use switchboard::rehearsal::{DependsOn, Play, Rehearsal, Row, rehearse};
 
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
@@ -106,6 +106,10 @@ fn as_json(rehearsal: &Rehearsal, mode: Mode) -> Done {
     let unsure = |row: &Row| {
         let mut json = base(row);
         json["possible"] = words(&row.now).into();
+        json["dependsOn"] = match row.depends_on {
+            DependsOn::Nothing | DependsOn::Arguments => "arguments".into(),
+            DependsOn::Hints => "hints".into(),
+        };
         json["because"] = row.because.clone().into();
         json
     };
@@ -122,7 +126,7 @@ fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
     let mut text = format!("mode: {mode}\n");
     let header = ["TOOL", "WAS", "WOULD BE", "CALLS", "BY"];
     let rows: Vec<Vec<Cell>> =
-        rehearsal.changes.iter().chain(&rehearsal.unsure).map(cells).collect();
+        rehearsal.changes.iter().chain(&rehearsal.unsure).map(|row| cells(session, row)).collect();
     if !rows.is_empty() {
         let width = session.machine.terminal.width;
         let yielding = [Yielding::Back(4), Yielding::Back(0)];
@@ -137,7 +141,7 @@ fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
         rehearsal.same
     ));
     if unsure > 0 {
-        text.push_str(&format!(", {unsure} can only be judged with their arguments"));
+        text.push_str(&format!(", {unsure} cannot be judged from the log"));
     }
     if undecided > 0 {
         text.push_str(&format!("; {undecided} never came to a decision"));
@@ -146,12 +150,24 @@ fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
     text
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
+/// Places as people like to read them: from the working folder, or from home.
+fn shortened(session: &Session, text: &str) -> String {
+    let machine = &session.machine;
+    let here = format!("({}/", machine.working_folder.display());
+    let home = format!("({}/", machine.home.display());
+    text.replace(&here, "(").replace(&home, "(~/")
+}
+
+fn cells(session: &Session, row: &Row) -> Vec<Cell> {
     let now = match row.now[..] {
         [effect] => Cell::meaning(meaning(effect), effect.id()),
         _ => {
             let words: Vec<&str> = row.now.iter().map(|it| it.id()).collect();
-            let text = format!("{}: depends on the arguments", words.join(" or "));
+            let on = match row.depends_on {
+                DependsOn::Nothing | DependsOn::Arguments => "the arguments",
+                DependsOn::Hints => "what the server says",
+            };
+            let text = format!("{}: depends on {on}", words.join(" or "));
             Cell::meaning(Meaning::Doubtful, text)
         }
     };
@@ -160,7 +176,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::meaning(meaning(row.was), row.was.id()),
         now,
         Cell::plain(row.calls.to_string()),
-        Cell::plain(printable(&row.because.join("; "))),
+        Cell::plain(printable(&shortened(session, &row.because.join("; ")))),
     ]
 }
 

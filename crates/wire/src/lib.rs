@@ -23,6 +23,7 @@ mod params;
 pub mod peer;
 #[cfg(unix)]
 pub mod process;
+pub mod reception;
 pub mod sse;
 pub mod streamable;
 mod together;

@@ -51,6 +51,24 @@ pub enum Id {
     Other(Bytes),
 }
 
+impl Id {
+    /// The id as JSON; null where what was sent is none.
+    pub fn as_json(&self) -> serde_json::Value {
+        match self {
+            Id::Number(number) => (*number).into(),
+            Id::Other(raw) => serde_json::from_slice(raw).unwrap_or_default(),
+        }
+    }
+
+    /// Reads an id that came inside of something else, such as a cancellation.
+    pub fn from_json(json: &serde_json::Value) -> Id {
+        match json.as_u64() {
+            Some(number) => Id::Number(number),
+            None => Id::Other(json.to_string().into()),
+        }
+    }
+}
+
 /// The error that the other side answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the other side answered with error {code}: {message}")]

@@ -38,8 +38,8 @@ pub struct Resource {
     pub uri: String,
     /// What it is called.
     pub name: String,
-    /// Its name for people.
-    pub title: Option<String>,
+    /// What it is about.
+    pub description: String,
     /// What kind of thing it is.
     pub mime: String,
 }
@@ -79,11 +79,12 @@ pub enum Body {
 
 impl Resource {
     pub(crate) fn listed(&self) -> Json {
-        let mut resource = json!({"uri": self.uri, "name": self.name, "mimeType": self.mime});
-        if let Some(title) = &self.title {
-            resource["title"] = json!(title);
-        }
-        resource
+        json!({
+            "uri": self.uri,
+            "name": self.name,
+            "description": self.description,
+            "mimeType": self.mime,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
+use crate::demo;
 use crate::exit::Exit;
 use crate::outcome::Failure;
 use crate::report;
@@ -107,6 +108,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         persistence,
         network: network(session)?,
         guard,
+        in_process: demo::in_process(session),
     })
 }
 

@@ -21,6 +21,7 @@ use crate::answers::Answers;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
+use crate::in_process::InProcess;
 use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
 use crate::places::Places;
@@ -59,11 +60,37 @@ pub struct Options {
     pub network: network::Settings,
     /// How to start the process that cleans up after us when we are killed.
     pub guard: Option<GuardProgram>,
+    /// Servers in this process, by the name that a definition of type `sdk` gives.
+    pub in_process: BTreeMap<String, InProcess>,
+}
+
+impl Options {
+    /// What is usual: patient, with a direct way out, no guard, and no servers in this process.
+    pub fn new(places: Places, around: Around) -> Options {
+        Options {
+            places,
+            around,
+            local_width: LOCAL_WIDTH,
+            remote_width: REMOTE_WIDTH,
+            connect_within: CONNECT_WITHIN,
+            persistence: Persistence::Patient,
+            network: network::Settings {
+                user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
+                proxies: network::Proxies::default(),
+                extra_ca: Vec::new(),
+                identity: None,
+                connect_timeout: CONNECT_WITHIN,
+            },
+            guard: None,
+            in_process: BTreeMap::new(),
+        }
+    }
 }
 
 /// What every connection shares.
 pub struct Settings {
     pub(crate) around: Around,
+    pub(crate) in_process: BTreeMap<String, InProcess>,
     pub(crate) local_window: Semaphore,
     pub(crate) remote_window: Semaphore,
     pub(crate) connect_within: Duration,
@@ -110,6 +137,7 @@ impl Settings {
             flock: Flock::new(),
             desks: Semaphore::new(DESKS),
             around: options.around,
+            in_process: options.in_process,
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
         })

@@ -15,6 +15,7 @@ pub mod connection;
 pub mod consent;
 pub mod engine;
 pub mod form;
+pub mod in_process;
 pub mod inheritance;
 pub mod load;
 pub mod logbook;

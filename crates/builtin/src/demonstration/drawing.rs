@@ -18,7 +18,7 @@ struct DrawClock {
 }
 
 pub(super) fn draw_clock() -> Tool {
-    Tool::new("draw_clock", "Draws a clock face that shows a time.", draw)
+    Tool::new("draw_clock", "Draws a picture of a clock that shows a time.", draw)
         .takes(
             json!({
                 "hour": {"type": "integer", "minimum": 0, "maximum": 23},

@@ -168,7 +168,7 @@ impl Resources for Shelf {
             let resource = |note: &Note| Resource {
                 uri: note.uri(),
                 name: format!("note {}", note.id),
-                title: Some(note.heading()),
+                description: note.heading(),
                 mime: TEXT.to_owned(),
             };
             Ok(notes.iter().map(resource).collect())

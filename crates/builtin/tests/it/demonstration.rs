@@ -149,7 +149,7 @@ async fn notes_are_read_and_followed_in_either_era() {
         let listed = visitor.ask("resources/list", json!({})).await.expect("a list");
         assert_eq!(
             listed["resources"],
-            json!([{"uri": "note://1", "name": "note 1", "title": "Buy tea", "mimeType": "text/plain"}])
+            json!([{"uri": "note://1", "name": "note 1", "description": "Buy tea", "mimeType": "text/plain"}])
         );
         let read =
             visitor.ask("resources/read", json!({"uri": "note://1"})).await.expect("it is there");

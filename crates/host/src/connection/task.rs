@@ -700,7 +700,7 @@ fn prepare(
         Some(Era::Legacy) => Hint::Legacy,
         Some(Era::Modern) | None => Hint::Unknown,
     };
-    let address = address::of(&wanted.spec, &settings.around)?;
+    let address = address::of(&wanted.spec, &settings.around, &settings.in_process)?;
     let network = match &address {
         Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
             let own = address::certificates(&wanted.spec, &settings.around)?;

@@ -3,7 +3,9 @@
 mod calls;
 mod changes;
 mod engine;
+mod examples;
 mod following;
+mod in_process;
 mod load;
 mod remembering;
 mod starting;

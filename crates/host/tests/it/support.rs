@@ -19,7 +19,6 @@ use switchboard::connection::{Status, View};
 use switchboard::engine::{Host, Options, Snapshot};
 use switchboard::places::Places;
 use switchboard::wire::message::Payload;
-use switchboard::wire::network;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -105,6 +104,14 @@ impl Bench {
         self.host.ask(name, question(tool, arguments, Repeat::Harmless)).await.map(structured)
     }
 
+    /// Drops the host without a word, and waits until it is gone.
+    pub async fn drop_host(self) {
+        let Bench { host, folder, task } = self;
+        drop(host);
+        tokio::time::timeout(PATIENCE, task).await.expect("it ends").expect("without a panic");
+        drop(folder);
+    }
+
     /// Ends everything.
     pub async fn stop(self) {
         self.host.stop().await;
@@ -116,31 +123,12 @@ impl Bench {
 pub fn options(folder: &Path) -> Options {
     let folder = folder.canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
-    Options {
-        places: Places {
-            config: folder.join("config"),
-            data: folder.join("data"),
-            state: folder.join("state"),
-            managed: folder.join("managed"),
-        },
-        around: Around {
-            home: folder.clone(),
-            working_folder: folder.clone(),
-            variables: BTreeMap::from([("PATH".to_owned(), path)]),
-        },
-        local_width: 3,
-        remote_width: 20,
-        connect_within: Duration::from_secs(10),
-        persistence: Persistence::Patient,
-        network: network::Settings {
-            user_agent: "switchboard-tests".to_owned(),
-            proxies: network::Proxies::default(),
-            extra_ca: Vec::new(),
-            identity: None,
-            connect_timeout: Duration::from_secs(5),
-        },
-        guard: None,
-    }
+    let variables = BTreeMap::from([("PATH".to_owned(), path)]);
+    let around = Around { home: folder.clone(), working_folder: folder.clone(), variables };
+    let mut options = Options::new(Places::below(&folder), around);
+    options.connect_within = Duration::from_secs(10);
+    options.network.connect_timeout = Duration::from_secs(5);
+    options
 }
 
 /// A configuration with these servers in the person's own settings.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use switchboard::config::cascade::Server;
 use switchboard::config::layer::{Layer, Naming, Shape};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Place, Source};
@@ -24,12 +25,12 @@ pub fn layer() -> Layer {
     Layer::read(&source, &text, Naming::Plain, Shape::Wrapped)
 }
 
-/// Is it all there is, and may it start?
-pub fn is_alone(configuration: &Configuration) -> bool {
+/// The server, where it is all there is.
+pub fn alone(configuration: &Configuration) -> Option<&Server> {
     let is_ours = |place: &Place| *place == Place::Program(ORIGIN.to_owned());
     match &configuration.effective.servers[..] {
-        [server] => is_ours(&server.origin.source.place) && server.is_ready(),
-        [] | [_, ..] => false,
+        [server] => Some(server).filter(|it| is_ours(&it.origin.source.place)),
+        [] | [_, ..] => None,
     }
 }
 

@@ -104,7 +104,9 @@ impl Session {
             None if name == demo::NAME => {
                 failure.hint("it is there only while nothing is configured")
             }
-            None if configuration.effective.servers.is_empty() => {
+            None if configuration.effective.servers.is_empty()
+                || demo::alone(configuration).is_some() =>
+            {
                 failure.hint("nothing is configured yet; `swb add` adds a server")
             }
             None => failure.hint("`swb list --all` shows what is configured"),

@@ -35,11 +35,12 @@ const NEXT: [(&str, &str); 4] = [
 /// Runs the command.
 pub fn run(session: &Session) -> Result<Done, Failure> {
     let configuration = session.load()?;
-    if session.wants_json() || !demo::is_alone(&configuration) {
-        let listing = list::List { all: false, scope: None, require: Vec::new() };
-        return list::run(&listing, session);
+    let demo = demo::alone(&configuration).filter(|it| it.is_ready());
+    if demo.is_some() && !session.wants_json() {
+        return demonstrate(session, &configuration);
     }
-    demonstrate(session, &configuration)
+    let listing = list::List { all: false, scope: None, require: Vec::new() };
+    list::run(&listing, session)
 }
 
 /// Connects to our own server and shows what it has.

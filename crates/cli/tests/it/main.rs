@@ -7,6 +7,7 @@ mod audit;
 mod call;
 mod completions;
 mod config;
+mod demo;
 mod disable;
 mod docs;
 mod doctor;

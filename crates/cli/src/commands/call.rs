@@ -68,6 +68,10 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
                 Some(sign) = progress.recv() => show_progress(session, &sign),
             }
         };
+        // What came together with the answer.
+        while let Ok(sign) = progress.try_recv() {
+            show_progress(session, &sign);
+        }
         desk.audit.settle().await;
         outcome.map_err(|error| failure(&error, &snapshot))
     })?;

@@ -201,10 +201,7 @@ async fn prompts_speak_and_their_arguments_are_completed() {
     };
     let prompt = json!({"type": "ref/prompt", "name": "write_about"});
     assert_eq!(complete(prompt.clone(), "tone", "f").await, json!(["formal", "friendly", "funny"]));
-    assert_eq!(
-        complete(prompt.clone(), "topic", "te").await,
-        json!(["Tea ceremonies", "telephone exchanges", "tea"])
-    );
+    assert_eq!(complete(prompt.clone(), "topic", "tea").await, json!(["Tea ceremonies", "tea"]));
     assert_eq!(complete(prompt, "other", "").await, json!([]));
     let template = json!({"type": "ref/resource", "uri": "note://{id}"});
     assert_eq!(complete(template, "id", "").await, json!(["1"]));

@@ -18,6 +18,7 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
     let clippy = "clippy --workspace --all-targets --locked -- -D warnings";
     // No advisories: they come from the network and change without a commit.
     let deny = "deny --locked check bans licenses sources";
+    let doctests = "test --doc --workspace --locked --quiet";
     let mut nextest = workshop.cargo("nextest run --workspace --locked");
     nextest.args(filters).env(servers::VARIABLE, servers::folder(workshop));
     vec![
@@ -25,6 +26,8 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
         Step::new("lints", workshop.cargo(clippy), Closing::Timed),
         Step::new("spelling", workshop.program(&tools.typos), Closing::Timed),
         Step::new("dependencies", workshop.cargo(deny), Closing::Timed),
+        // nextest runs none of these.
+        Step::new("examples in docs", workshop.cargo(doctests), Closing::Timed),
         Step::new("tests", nextest, Closing::OwnSummary),
     ]
 }
@@ -49,6 +52,7 @@ mod tests {
                 "cargo clippy --workspace --all-targets --locked -- -D warnings",
                 "typos",
                 "cargo deny --locked check bans licenses sources",
+                "cargo test --doc --workspace --locked --quiet",
                 "cargo nextest run --workspace --locked -E test(cascade)",
             ]
         );

@@ -1,7 +1,6 @@
 //! What could stand where somebody's cursor is: commands and flags from the table of arguments, servers from the
 //! configuration, and tools, prompts and resources from what is remembered. Starts and connects nothing.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Arg, Command, CommandFactory};

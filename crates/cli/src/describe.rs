@@ -142,7 +142,7 @@ pub fn rule_text(rule: &Rule) -> String {
 pub fn target(entry: &ServerEntry) -> String {
     match &entry.transport {
         Transport::Stdio(stdio) => command_line(stdio).join(" "),
-        Transport::Sdk { name } => shown::printable(&format!("in the embedding program: {name}")),
+        Transport::Sdk { name } => shown::printable(&format!("in this process: {name}")),
         Transport::Sse(_)
         | Transport::Http(_)
         | Transport::Ws(_)

@@ -81,7 +81,8 @@ fn row(view: &View, item: &Item, columns: &[Column]) -> Vec<Cell> {
     let json: Json = item.raw.decode().unwrap_or_default();
     let mut row = vec![Cell::plain(printable(&view.name))];
     for (_, member) in columns {
-        row.push(Cell::plain(printable(&shown(&json[*member]))));
+        let shown = printable(&shown(&json[*member]));
+        row.push(Cell::plain(if shown.is_empty() { "-".to_owned() } else { shown }));
     }
     row
 }

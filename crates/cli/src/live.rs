@@ -19,6 +19,7 @@ use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
+use crate::demo;
 use crate::exit::Exit;
 use crate::outcome::Failure;
 use crate::report;
@@ -146,6 +147,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         network: network(session, usual.network)?,
         guard,
         asker: asker(session)?,
+        in_process: demo::in_process(session),
         ..usual
     })
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use switchboard::config::cascade::{Breadth, Server, State};
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
-use switchboard::config::source::{Origin, Source};
+use switchboard::config::source::{Origin, Place, Source};
 use switchboard::load::{self, Configuration, DynamicConfig, Surroundings};
 use switchboard::places::{PROJECT_FILE, project_root};
 
 use crate::arguments::Global;
+use crate::demo;
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::outcome::Failure;
@@ -37,9 +38,19 @@ impl Session {
         self.global.json
     }
 
-    /// Reads every configuration. A `--mcp-config` that cannot be read at all is an error: somebody asked for it.
+    /// Reads every configuration; where nothing is configured, the demonstration's server is all there is. A
+    /// `--mcp-config` that cannot be read at all is an error: somebody asked for it.
     pub fn load(&self) -> Result<Configuration, Failure> {
-        let configuration = load::load(&self.surroundings());
+        self.read(&self.surroundings())
+    }
+
+    /// The same without the demonstration: what people wrote, for commands that change it.
+    pub fn load_written(&self) -> Result<Configuration, Failure> {
+        self.read(&Surroundings { otherwise: None, ..self.surroundings() })
+    }
+
+    fn read(&self, surroundings: &Surroundings) -> Result<Configuration, Failure> {
+        let configuration = load::load(surroundings);
         let failed = configuration
             .effective
             .problems
@@ -70,6 +81,7 @@ impl Session {
                 false => Breadth::EveryScope,
             },
             embedded: Vec::new(),
+            otherwise: Some(demo::layer()),
         }
     }
 
@@ -92,7 +104,12 @@ impl Session {
         let failure = Failure::new(Exit::NotFound, &format!("there is no server `{name}`"));
         match switchboard::config::decode::nearest(name, names) {
             Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
-            None if configuration.effective.servers.is_empty() => {
+            None if name == demo::NAME => {
+                failure.hint("it is there only while nothing is configured")
+            }
+            None if configuration.effective.servers.is_empty()
+                || demo::alone(configuration).is_some() =>
+            {
                 failure.hint("nothing is configured yet; `swb add` adds a server")
             }
             None => failure.hint("`swb list --all` shows what is configured"),
@@ -156,9 +173,11 @@ impl Session {
     /// A place in a file as people like to read it.
     pub fn shown_origin(&self, origin: &Origin) -> String {
         let source = self.shown_source(&origin.source);
-        match origin.position {
-            Some(position) => format!("{source}:{}", position.line),
-            None => source,
+        match (&origin.source.place, origin.position) {
+            (Place::File(_) | Place::Inline(_), Some(position)) => {
+                format!("{source}:{}", position.line)
+            }
+            (Place::Program(_), Some(_)) | (_, None) => source,
         }
     }
 

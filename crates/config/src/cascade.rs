@@ -18,7 +18,7 @@ use crate::source::{Origin, Source};
 use crate::template::{Environment, Piece};
 
 /// Everything that decides what runs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Inputs {
     /// What was read; of two layers of one scope the earlier wins.
     pub layers: Vec<Layer>,

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         dynamic: Vec::new(),
         breadth: Breadth::EveryScope,
         embedded: Vec::new(),
+        otherwise: None,
     });
     for server in configuration.effective.servers.iter().filter(|server| server.is_ready()) {
         println!("{} ({} scope, {})", server.name, server.scope(), server.origin);

@@ -14,6 +14,7 @@ use switchboard_wire::process::Program;
 use url::Url;
 
 use crate::cause::{Cause, CauseKind, Evidence};
+use crate::in_process::InProcess;
 use crate::inheritance;
 use crate::reveal::{self, RevealError};
 
@@ -85,7 +86,11 @@ pub fn certificates(spec: &ServerSpec, around: &Around) -> Result<Option<Certifi
 const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
 
 /// Where a server is. Fetches the secrets that its entry names, and blocks meanwhile.
-pub fn of(spec: &ServerSpec, around: &Around) -> Result<Address, Cause> {
+pub fn of(
+    spec: &ServerSpec,
+    around: &Around,
+    in_process: &BTreeMap<String, InProcess>,
+) -> Result<Address, Cause> {
     match &spec.transport {
         Transport::Stdio(stdio) => program(stdio, around).map(Address::Program),
         Transport::Http(remote) | Transport::ConnectorProxy(remote) => {
@@ -95,7 +100,10 @@ pub fn of(spec: &ServerSpec, around: &Around) -> Result<Address, Cause> {
         Transport::Ws(remote) => target(remote, around).map(Address::WebSocket),
         Transport::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
         Transport::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
-        Transport::Sdk { .. } => Err(Cause::of(CauseKind::NotHere)),
+        Transport::Sdk { name } => match in_process.get(name) {
+            Some(server) => Ok(server.address()),
+            None => Err(Cause::of(CauseKind::NotHere)),
+        },
     }
 }
 
@@ -227,7 +235,8 @@ mod tests {
     fn a_program_starts_where_somebody_works_and_without_our_credentials() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spec = spec(r#"{"command": "./run", "args": ["a"], "env": {"B": "2"}}"#);
-        let Ok(Address::Program(program)) = of(&spec, &around(folder.path())) else {
+        let Ok(Address::Program(program)) = of(&spec, &around(folder.path()), &BTreeMap::new())
+        else {
             panic!("it is a program");
         };
         assert_eq!(program.command, folder.path().join("./run"));
@@ -239,8 +248,9 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_and_a_secret_that_is_not_there_are_told_apart() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let kind =
-            |entry: &str| of(&spec(entry), &around(folder.path())).expect_err("it fails").kind;
+        let kind = |entry: &str| {
+            of(&spec(entry), &around(folder.path()), &BTreeMap::new()).expect_err("it fails").kind
+        };
         let missing = folder.path().join("gone").display().to_string();
         assert_eq!(
             kind(r#"{"command": "x", "cwd": "gone"}"#),
@@ -283,7 +293,7 @@ mod tests {
         let spec = spec(
             r#"{"type": "http", "url": "https://h/mcp", "headers": {"A": "1", "B": "2"}, "headersHelper": "echo '{\"B\": \"3\"}'"}"#,
         );
-        let Ok(Address::Http(target)) = of(&spec, &around(folder.path())) else {
+        let Ok(Address::Http(target)) = of(&spec, &around(folder.path()), &BTreeMap::new()) else {
             panic!("it is remote");
         };
         let sent = |name| target.header(name).and_then(|value| value.to_str().ok());

@@ -6,6 +6,7 @@ mod bounding;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,8 +23,10 @@ use tokio::sync::{mpsc, watch};
 use crate::ask::AskError;
 use crate::audit::{self, Audit, Record};
 use crate::engine::Host;
+use crate::inquiry::Nobody;
 use crate::perform::Work;
 use crate::pin::{Alteration, Pins, Standing};
+use crate::places::Places;
 use crate::pool::Pool;
 use crate::pool::argument_check::{self, ArgumentFault};
 use crate::pool::naming;
@@ -60,6 +63,36 @@ pub struct Desk {
     pub keep: Keep,
 }
 
+impl Desk {
+    /// A desk to begin with: no rules, and nobody to ask, so that only servers that are trusted are called. Records
+    /// and results are kept where `places` says.
+    pub fn new(host: &Host, places: &Places) -> io::Result<Desk> {
+        Ok(Desk {
+            pool: host.watch_pool(),
+            rules: Rulebook::new(Rules::default()),
+            pins: Pins::open(&places.pins()),
+            mode: Mode::Default,
+            trusted: BTreeSet::new(),
+            consent: Arc::new(Nobody::default()),
+            audit: Audit::open(&places.audit())?,
+            limits: Limits::default(),
+            keep: Keep::below(&places.data),
+        })
+    }
+
+    /// The same, with the tools of a server approved beforehand.
+    pub fn trusting(mut self, server: &str) -> Desk {
+        self.trusted.insert(server.to_owned());
+        self
+    }
+
+    /// The same, with somebody to ask.
+    pub fn asking(mut self, consent: impl Consent + 'static) -> Desk {
+        self.consent = Arc::new(consent);
+        self
+    }
+}
+
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("mode", &self.mode).finish_non_exhaustive()
@@ -81,6 +114,22 @@ pub struct ToolCall {
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
+impl ToolCall {
+    /// How long a server may take, unless told otherwise.
+    const USUAL_PATIENCE: Duration = Duration::from_secs(600);
+
+    /// A call that nobody watches, made by the program itself.
+    pub fn new(exposed: &str, arguments: Json) -> ToolCall {
+        ToolCall {
+            caller: "program".to_owned(),
+            exposed: exposed.to_owned(),
+            arguments,
+            patience: ToolCall::USUAL_PATIENCE,
+            progress: None,
+        }
+    }
+}
+
 /// Asks somebody who may say yes or no. Takes as long as people take.
 pub trait Consent: Send + Sync {
     /// Asks about one call.
@@ -89,6 +138,12 @@ pub trait Consent: Send + Sync {
     /// Hears what somebody who said yes should know.
     fn note(&self, text: &str) {
         let _nobody_listens = text;
+    }
+}
+
+impl Consent for Nobody {
+    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
+        Box::pin(async { Consented::No(format!("{}, and {}", ask.because, self.0)) })
     }
 }
 

@@ -24,6 +24,7 @@ use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
 use crate::counsel::{Counsel, Counsellor, Model};
+use crate::in_process::InProcess;
 use crate::inquiry::{Ask, Nobody};
 use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
@@ -65,6 +66,8 @@ pub struct Options {
     pub network: network::Settings,
     /// How to start the process that cleans up after us when we are killed.
     pub guard: Option<GuardProgram>,
+    /// Servers in this process, by the name that a definition of type `sdk` gives.
+    pub in_process: BTreeMap<String, InProcess>,
     /// Who answers servers' questions.
     pub asker: Arc<dyn Ask>,
     /// The model that servers may ask, where there is one.
@@ -72,7 +75,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual ones: nobody answers questions, and everything is tried for as long as it makes sense.
+    /// What is usual: patient, with a direct way out, no guard, no servers in this process, and nobody who answers
+    /// questions.
     pub fn new(places: Places, around: Around) -> Options {
         Options {
             places,
@@ -89,6 +93,7 @@ impl Options {
                 connect_timeout: CONNECT_WITHIN,
             },
             guard: None,
+            in_process: BTreeMap::new(),
             asker: Arc::new(Nobody::default()),
             model: None,
         }
@@ -104,6 +109,7 @@ impl fmt::Debug for Options {
 /// What every connection shares.
 pub struct Settings {
     pub(crate) around: Around,
+    pub(crate) in_process: BTreeMap<String, InProcess>,
     pub(crate) local_window: Semaphore,
     pub(crate) remote_window: Semaphore,
     pub(crate) connect_within: Duration,
@@ -162,6 +168,7 @@ impl Settings {
             desks: Semaphore::new(DESKS),
             pictures: Arc::new(Semaphore::new(PICTURES_AT_ONCE)),
             around: options.around,
+            in_process: options.in_process,
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
         })
@@ -292,6 +299,18 @@ impl Host {
     /// All servers now and later.
     pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshots.clone()
+    }
+
+    /// All servers and their tools, once nothing changes by itself any more.
+    pub async fn settled(&self) -> Arc<Snapshot> {
+        let mut watch = self.watch();
+        let snapshot = match watch.wait_for(|it| it.is_settled()).await {
+            Ok(snapshot) => snapshot.clone(),
+            // The host is gone, and with it whatever could change.
+            Err(_) => self.snapshot(),
+        };
+        self.settled_pool().await;
+        snapshot
     }
 
     /// Has one server's connection made anew; `None` where there is no such server.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use switchboard_config::approval::Approvals;
-use switchboard_config::cascade::{self, Breadth, Effective, Inputs};
+use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
 use switchboard_config::hooks::Hook;
 use switchboard_config::layer::{Layer, Naming, Shape};
 use switchboard_config::permission::Rules;
@@ -35,6 +35,8 @@ pub struct Surroundings {
     pub breadth: Breadth,
     /// Layers of an embedding program: connectors, plugins from elsewhere, servers of its own.
     pub embedded: Vec<Layer>,
+    /// A layer that counts only where nothing at all is configured, nothing is wrong and nobody forbids it.
+    pub otherwise: Option<Layer>,
 }
 
 /// One `--mcp-config`. JSON given inline does not print: secrets may be in it.
@@ -125,8 +127,17 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
     }
     inputs.approvals = reader.approvals();
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
+    let instead = surroundings
+        .otherwise
+        .as_ref()
+        .filter(|_| surroundings.dynamic.is_empty() && surroundings.breadth == Breadth::EveryScope);
+    let instead = instead.and_then(|layer| alternative(&inputs, layer));
     let mut effective = cascade::resolve(inputs);
-    effective.problems.extend(reader.problems);
+    effective.problems.extend(std::mem::take(&mut reader.problems));
+    if let (Some((layer, instead)), true) = (instead, is_bare(&effective)) {
+        reader.note(&layer.source, Found::Servers(layer.definitions.len()));
+        effective = instead;
+    }
     Configuration {
         effective,
         looked_at: reader.looked_at,
@@ -136,6 +147,29 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         rules: reader.rules,
         hooks: reader.hooks,
     }
+}
+
+/// What it would be with a layer more, where there is nothing else and no policy refuses what is in it.
+fn alternative<'l>(inputs: &Inputs, layer: &'l Layer) -> Option<(&'l Layer, Effective)> {
+    if inputs.layers.iter().any(|it| !it.definitions.is_empty()) {
+        return None;
+    }
+    let mut inputs = inputs.clone();
+    inputs.layers.insert(0, layer.clone());
+    let effective = cascade::resolve(inputs);
+    let is_refused = |server: &cascade::Server| matches!(server.state, State::Refused(_));
+    (!effective.servers.iter().any(is_refused)).then_some((layer, effective))
+}
+
+fn is_bare(effective: &Effective) -> bool {
+    effective.servers.is_empty() && effective.problems.is_empty() && effective.lock.is_none()
+}
+
+/// The servers that an embedding program defines itself, in the words of a configuration file, and nothing else.
+pub fn of_program(program: &str, text: &str) -> Effective {
+    let source = Source::program(Scope::Dynamic, program);
+    let layer = Layer::read(&source, text, Naming::Plain, Shape::Wrapped);
+    cascade::resolve(Inputs { layers: vec![layer], ..Inputs::default() })
 }
 
 struct Reader<'a> {

@@ -18,6 +18,16 @@ pub struct Places {
 }
 
 impl Places {
+    /// Everything below one folder, an administrator's files too: for programs that have no administrator.
+    pub fn below(folder: &Path) -> Places {
+        Places {
+            config: folder.join("config"),
+            data: folder.join("data"),
+            state: folder.join("state"),
+            managed: folder.join("managed"),
+        }
+    }
+
     /// The person's settings for every project.
     pub fn user_settings(&self) -> PathBuf {
         self.config.join("settings.json")

@@ -85,6 +85,21 @@ pub struct Yield {
     pub remarks: Vec<Remark>,
 }
 
+impl Yield {
+    /// Its texts, a line end between them.
+    pub fn text(&self) -> String {
+        let text = |part: &Part| match part {
+            Part::Text { text, .. } => Some(text.clone()),
+            Part::Image { .. }
+            | Part::Saved { .. }
+            | Part::Unsaved { .. }
+            | Part::Link { .. }
+            | Part::Unknown { .. } => None,
+        };
+        self.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// One piece of an answer. Texts in it are the server's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {

@@ -2,6 +2,8 @@
 //! A new one is a module of its own and one more arm of the `match` here.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::fault::Fault;
 use crate::handshake::{self, HandshakeError, HandshakeErrorKind, Hint, Stage};
 use crate::introduction::Offer;
 use crate::link::LinkEnd;
-use crate::memory::MemoryLink;
+use crate::memory::{self, MemoryLink};
 use crate::network::{self, Network};
 use crate::peer::{CallError, Connection, Event, Peer, Statistics};
 use crate::process::{self, Ended, Keeping, Process, Program, Search, StartError};
@@ -40,9 +42,12 @@ pub enum Address {
     Sse(network::Target),
     /// WebSocket.
     WebSocket(network::Target),
-    /// A server in this process: every call begins a conversation with it.
-    Linked(Arc<dyn Fn() -> MemoryLink + Send + Sync>),
+    /// A server in this process: every call begins a conversation with it, over the other end of our link.
+    Linked(Arc<dyn Fn(MemoryLink) -> Attending + Send + Sync>),
 }
+
+/// A server in this process at work. It ends with its link; dropping it ends it at once.
+pub type Attending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,6 +86,7 @@ pub struct Line {
     events: mpsc::Receiver<Event>,
     task: JoinHandle<Statistics>,
     process: Option<Process>,
+    guest: Option<Guest>,
     /// When the conversation ends whose program has ended already.
     over_at: Option<Instant>,
 }
@@ -185,7 +191,7 @@ async fn attempt(
     hint: Hint,
     deadline: Instant,
 ) -> Result<Line, DialError> {
-    let (connection, mut process) = connect(address, terms)?;
+    let Begun { connection, mut process, guest } = connect(address, terms)?;
     let Connection { peer, events, task } = connection;
     let mut over_at = None;
     let opened = {
@@ -202,33 +208,66 @@ async fn attempt(
     };
     let kind = match opened {
         Ok(Ok(client)) => {
-            return Ok(Line { client, detour: None, events, task, process, over_at });
+            return Ok(Line { client, detour: None, events, task, process, guest, over_at });
         }
         Ok(Err(error)) => DialErrorKind::Handshake(error),
         Err(_) => DialErrorKind::Silent(terms.within),
     };
     drop((peer, events));
     finish(task, LAST_BREATH).await;
+    if let Some(guest) = guest {
+        guest.leave().await;
+    }
     Err(post_mortem(kind, process).await)
 }
 
 /// Makes the link. Nothing above knows which one it has.
-fn connect(
-    address: &Address,
-    terms: &Terms,
-) -> Result<(Connection, Option<Process>), DialErrorKind> {
+fn connect(address: &Address, terms: &Terms) -> Result<Begun, DialErrorKind> {
     let network = || terms.network.clone().ok_or(DialErrorKind::NoNetwork);
     let connection = match address {
         Address::Program(program) => {
             let (link, process) = process::start(program, &terms.keeping)?;
-            return Ok((Peer::start(link), Some(process)));
+            let connection = Peer::start(link);
+            return Ok(Begun { connection, process: Some(process), guest: None });
         }
         Address::Http(target) => Peer::start(HttpLink::new(network()?, target.clone())),
         Address::Sse(target) => Peer::start(SseLink::new(network()?, target.clone())),
         Address::WebSocket(target) => Peer::start(WsLink::new(network()?, target.clone())),
-        Address::Linked(link) => Peer::start(link()),
+        Address::Linked(attend) => {
+            let (ours, theirs) = memory::pair();
+            let guest = Guest(tokio::spawn(attend(theirs)));
+            let connection = Peer::start(ours);
+            return Ok(Begun { connection, process: None, guest: Some(guest) });
+        }
     };
-    Ok((connection, None))
+    Ok(Begun { connection, process: None, guest: None })
+}
+
+/// A connection, and what runs at its other end where that is ours to end.
+struct Begun {
+    connection: Connection,
+    process: Option<Process>,
+    guest: Option<Guest>,
+}
+
+/// The task of a server in this process. Dropping it ends the task.
+#[derive(Debug)]
+struct Guest(JoinHandle<()>);
+
+impl Guest {
+    /// Waits until the server noticed that nobody is there any more, and ends it where that takes too long.
+    async fn leave(mut self) {
+        if timeout(GOODBYE, &mut self.0).await.is_err() {
+            self.0.abort();
+            let _aborted = (&mut self.0).await;
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Waits for the task that owns the link, and ends it where it takes too long.
@@ -302,10 +341,13 @@ impl Line {
     /// Ends the conversation in order: what was said leaves, the server is told, a program is stopped. Other
     /// clones of the client end with it.
     pub async fn hang_up(self, search: Search) -> (Statistics, Option<Ended>) {
-        let Line { client, events, task, process, .. } = self;
+        let Line { client, events, task, process, guest, .. } = self;
         client.hang_up();
         drop((client, events));
         let statistics = finish(task, GOODBYE).await;
+        if let Some(guest) = guest {
+            guest.leave().await;
+        }
         let ended = match process {
             Some(process) => Some(process.stop(search).await),
             None => None,

@@ -39,8 +39,16 @@ pub(crate) const MODERN: &[&str] = &["2026-07-28"];
 pub(crate) const LEGACY: &[&str] =
     &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
-/// Error codes that say something of the server; all but the first are the modern era's own.
+/// Error codes that one side gives a meaning to; those from -32020 on are the modern era's own.
 pub(crate) mod code {
+    /// The question comes at the wrong time.
+    pub(crate) const INVALID_REQUEST: i64 = -32600;
+    /// The parameters make no sense.
+    pub(crate) const INVALID_PARAMS: i64 = -32602;
+    /// Whoever answers failed.
+    pub(crate) const INTERNAL: i64 = -32603;
+    /// There is no such resource; the modern era counts that among the parameters.
+    pub(crate) const NO_RESOURCE: i64 = -32002;
     /// There is no such method.
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     /// A header and the body say different things.
@@ -61,4 +69,8 @@ pub(crate) mod key {
     pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     /// Who answers.
     pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+    /// How much the one who asks wants to hear meanwhile.
+    pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// The request that opened the subscription which a message belongs to.
+    pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 }

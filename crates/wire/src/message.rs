@@ -52,11 +52,19 @@ pub enum Id {
 }
 
 impl Id {
-    /// Is this JSON the same id?
-    pub fn is_json(&self, json: &str) -> bool {
+    /// The id as JSON; null where what was sent is none.
+    pub fn as_json(&self) -> serde_json::Value {
         match self {
-            Id::Number(number) => json.parse() == Ok(*number),
-            Id::Other(raw) => raw[..] == *json.as_bytes(),
+            Id::Number(number) => (*number).into(),
+            Id::Other(raw) => serde_json::from_slice(raw).unwrap_or_default(),
+        }
+    }
+
+    /// Reads an id that came inside of something else, such as a cancellation.
+    pub fn from_json(json: &serde_json::Value) -> Id {
+        match json.as_u64() {
+            Some(number) => Id::Number(number),
+            None => Id::Other(json.to_string().into()),
         }
     }
 }

@@ -99,6 +99,10 @@ impl Drop for Open {
     }
 }
 
+/// Says things about a question before its answer, in order.
+#[derive(Debug, Clone)]
+pub struct Aside(Option<mpsc::Sender<Message>>);
+
 /// What was odd about a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -244,10 +248,30 @@ impl IncomingRequest {
         self.send(Err(error)).await;
     }
 
+    /// A way to say things about the question. What is said goes out before the answer does.
+    pub fn aside(&self) -> Aside {
+        Aside(self.answer.clone())
+    }
+
+    /// Leaves the question without any answer: the other side took it back.
+    pub fn forget(mut self) {
+        self.answer = None;
+    }
+
     async fn send(&mut self, outcome: Result<Payload, RemoteError>) {
         if let Some(answer) = self.answer.take() {
             let message = Message::Answer { id: Some(self.id.clone()), outcome };
             let _connection_over = answer.send(message).await;
+        }
+    }
+}
+
+impl Aside {
+    /// Says something that wants no answer. Waits only while the queue is full.
+    pub async fn say(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
+        if let Some(answers) = &self.0 {
+            let message = Message::Notification { method: method.into(), params };
+            let _connection_over = answers.send(message).await;
         }
     }
 }

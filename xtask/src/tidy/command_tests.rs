@@ -11,6 +11,7 @@ const TESTS: &str = "crates/cli/tests/it/";
 const SHARED: &[&str] = &[
     "main.rs",
     "support.rs",
+    "demo.rs",
     "docs.rs",
     "edits.rs",
     "hostile.rs",

@@ -135,7 +135,7 @@ pub fn run(arguments: &Add, session: &Session) -> Result<Done, Failure> {
 pub fn finish(session: &Session, options: &Options, server: NewServer) -> Result<Done, Failure> {
     let scope = options.scope.unwrap_or(WritableScope::Local);
     let existing = if options.overwrite { Existing::Overwrite } else { Existing::Keep };
-    let configuration = session.load()?;
+    let configuration = session.load_written()?;
     session.expect_unlocked(&configuration)?;
     let mut server = server;
     let variables = writing::unexpand(session, &mut server.entry);

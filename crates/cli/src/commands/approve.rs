@@ -31,7 +31,7 @@ pub struct Approve {
 
 /// Runs the command.
 pub fn run(arguments: &Approve, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load()?;
+    let configuration = session.load_written()?;
     session.expect_unlocked(&configuration)?;
     let servers = match arguments.all {
         true => waiting(&configuration),

@@ -106,7 +106,7 @@ impl Action {
 
 /// Runs the command.
 pub fn run(arguments: &Import, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load()?;
+    let configuration = session.load_written()?;
     session.expect_unlocked(&configuration)?;
     let plan = plan(arguments, &configuration, session);
     let count = plan.items().filter(|item| item.action.writes()).count();

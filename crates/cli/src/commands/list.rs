@@ -6,8 +6,10 @@ use switchboard::config::cascade::{Server, State};
 use switchboard::config::problem::Problem;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
+use switchboard::config::source::Place;
 use switchboard::load::Configuration;
 
+use crate::demo;
 use crate::describe::{self, counted};
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
@@ -109,6 +111,10 @@ pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Ses
         &[Yielding::Back(3), Yielding::Front(5), Yielding::Back(0)],
     );
     let advice = advice(servers, configuration, session);
+    let table = match demo::alone(configuration) {
+        Some(_) => format!("{table}{}", only_ours(configuration, session)),
+        None => table,
+    };
     Done::text(table).note(notes).note(advice)
 }
 
@@ -125,8 +131,24 @@ fn nothing(configuration: &Configuration, session: &Session) -> String {
             "{hidden} configured, but left out or of another scope: swb list --all\n"
         ));
     }
-    text.push_str("\nLooked in:\n");
-    for it in &configuration.looked_at {
+    text.push_str(&looked_in(configuration, session));
+    text
+}
+
+/// What is said where there is nothing but the demonstration.
+fn only_ours(configuration: &Configuration, session: &Session) -> String {
+    format!(
+        "\nNothing is configured yet: `{}` is built in, to try things with, and gone as soon as you add a server.\n{}",
+        demo::NAME,
+        looked_in(configuration, session)
+    )
+}
+
+/// Every file that was looked at, and how to get something into one.
+fn looked_in(configuration: &Configuration, session: &Session) -> String {
+    let mut text = String::from("\nLooked in:\n");
+    let is_ours = |place: &Place| matches!(place, Place::Program(_));
+    for it in configuration.looked_at.iter().filter(|it| !is_ours(&it.source.place)) {
         let place = session.shown_source(&it.source);
         let found = describe::found_text(&it.found);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));

@@ -1,37 +1,78 @@
-//! `swb` alone: what is configured here; where nothing is, what it would look like.
+//! `swb` alone: what is configured here; where nothing is, a server of our own to try things with.
 
-use switchboard::config::cascade::Server;
+use switchboard::catalogue::List;
+use switchboard::connection::Status;
+use switchboard::load::Configuration;
+use switchboard::pool::tool::Tool;
 
-use crate::commands::list;
+use crate::commands::{list, tools};
+use crate::demo;
+use crate::live::{self, Gathered};
 use crate::outcome::{Done, Failure};
-use crate::sample;
 use crate::session::Session;
+use crate::style::{Meaning, paint};
+
+/// Commands to try, and what comes of them.
+const TRIES: [(&str, &str); 7] = [
+    ("swb call mcp__demo__now offset=+02:00", "what time is it elsewhere?"),
+    ("swb call mcp__demo__add_note 'text=Buy tea'", "it asks you first; notes are kept"),
+    ("swb resources", "notes can be read as well"),
+    ("swb read demo note://1", "this one, for example"),
+    ("swb prompt demo write_about topic=tea tone=funny", "words for a model"),
+    ("swb call mcp__demo__count_slowly steps:=5", "work that tells how far it is"),
+    ("swb search picture", "finds tools by what they do"),
+];
+
+/// What to do then.
+const NEXT: [(&str, &str); 4] = [
+    ("swb add NAME -- COMMAND …", "a server of your own (or: swb add NAME URL)"),
+    ("swb import --dry-run", "what other programs have configured"),
+    ("swb config explain", "where servers are looked for"),
+    ("swb --help", "everything else"),
+];
 
 /// Runs the command.
 pub fn run(session: &Session) -> Result<Done, Failure> {
     let configuration = session.load()?;
-    let has_something = !configuration.effective.servers.is_empty()
-        || !configuration.effective.problems.is_empty()
-        || configuration.effective.lock.is_some();
-    if session.wants_json() || has_something {
-        let listing = list::List { all: false, scope: None, require: Vec::new() };
-        return list::run(&listing, session);
+    let demo = demo::alone(&configuration).filter(|it| it.is_ready());
+    if demo.is_some() && !session.wants_json() {
+        return demonstrate(session, &configuration);
     }
-    let sample = sample::configuration();
-    let servers: Vec<&Server> = sample.effective.servers.iter().collect();
-    let table = list::as_text(&servers, &sample, session);
+    let listing = list::List { all: false, scope: None, require: Vec::new() };
+    list::run(&listing, session)
+}
+
+/// Connects to our own server and shows what it has.
+fn demonstrate(session: &Session, configuration: &Configuration) -> Result<Done, Failure> {
+    let Gathered { snapshot, pool, notes } = live::gathered(session, configuration, &[])?;
+    let of_server = pool.tools().iter().filter(|it| !it.is_built_in());
+    let offered: Vec<&Tool> = of_server.map(AsRef::as_ref).collect();
     let mut text = String::from(
-        "No MCP servers are configured yet. This is what Switchboard makes of a sample:\n\
-         one name in three scopes, a project's server that nobody approved, one that a\n\
-         policy denies, and a plugin's twin of one of your own.\n\n",
+        "No MCP servers are configured yet, so here is one of our own: `demo` runs inside swb,\n\
+         needs no network, and is gone as soon as you add a server.\n\n",
     );
-    text.push_str(&table.text);
-    text.push_str(
-        "\nStart here:\n  \
-         swb add NAME -- COMMAND …   a server of your own (or: swb add NAME URL)\n  \
-         swb import --dry-run        what other programs have configured\n  \
-         swb list                    where servers were looked for\n  \
-         swb --help                  everything else\n",
-    );
-    Ok(Done::text(text))
+    text.push_str(&tools::as_text(session, &offered));
+    let view = snapshot.servers.get(demo::NAME).filter(|it| it.status == Status::Connected);
+    if let Some(view) = view {
+        let count = |list| view.catalogue.items(list).len();
+        text.push_str(&format!(
+            "\nresources: {}   templates: {}   prompts: {}\n",
+            count(List::Resources),
+            count(List::Templates),
+            count(List::Prompts)
+        ));
+    }
+    text.push_str(&block("Try it:", &TRIES));
+    text.push_str(&block("Then:", &NEXT));
+    Ok(Done::text(text).note(notes))
+}
+
+fn block(title: &str, lines: &[(&str, &str)]) -> String {
+    let width = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    let mut text = format!("\n{title}\n");
+    for (command, about) in lines {
+        let room = " ".repeat(width - command.chars().count());
+        text.push_str(&format!("  {command}{room}   {}\n", paint(Meaning::Faint, *about)));
+    }
+    text
 }

@@ -25,7 +25,7 @@ pub struct Reject {
 
 /// Runs the command.
 pub fn run(arguments: &Reject, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load()?;
+    let configuration = session.load_written()?;
     session.expect_unlocked(&configuration)?;
     let mut servers: Vec<&Server> = Vec::new();
     if arguments.all {

@@ -27,7 +27,7 @@ pub struct Remove {
 
 /// Runs the command.
 pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load()?;
+    let configuration = session.load_written()?;
     session.expect_unlocked(&configuration)?;
     let definitions = session.definitions(&configuration, &arguments.name)?;
     let mut removable: Vec<(WritableScope, PathBuf)> = Vec::new();
@@ -53,7 +53,7 @@ pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
     }
     let name = printable(&arguments.name);
     let text = format!("Removed `{name}` from {}\n", writing::said_where(session, scope, file));
-    let left = session.load()?;
+    let left = session.load_written()?;
     let done = Done::text(text);
     Ok(match left.effective.winner(&arguments.name) {
         Some(other) => done.note(format!(

@@ -35,19 +35,28 @@ fn docs_reference_pages_are_what_the_program_says() {
 
 #[test]
 fn docs_walk_through_the_configuration_is_what_happens() {
-    walk("configuration.md");
+    walk(&docs().join("configuration.md"));
+}
+
+#[test]
+fn docs_first_steps_are_what_happens() {
+    walk(&docs().join("first-steps.md"));
+}
+
+#[test]
+fn docs_commands_of_the_readme_print_what_it_says() {
+    walk(&docs().join("../README.md"));
 }
 
 #[test]
 fn docs_walk_through_permissions_is_what_happens() {
-    walk("permissions.md");
+    walk(&docs().join("permissions.md"));
 }
 
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
 #[track_caller]
-fn walk(page: &str) {
-    let path = docs().join(page);
-    let text = std::fs::read_to_string(&path).expect("the page is there");
+fn walk(page: &Path) {
+    let text = std::fs::read_to_string(page).expect("the page is there");
     let scene = scene();
     let bin = scene.home().join("bin");
     std::fs::create_dir(&bin).expect("a folder");
@@ -78,8 +87,8 @@ fn walk(page: &str) {
             Some(lines) => lines.push(line),
         }
     }
-    assert!(commands > 0, "{page} has no commands");
-    compare(&path, &walked);
+    assert!(commands > 0, "{} has no commands", page.display());
+    compare(page, &walked);
 }
 
 /// The commands of a block: lines behind `$ `, and behind `> ` what goes on.

@@ -8,6 +8,7 @@ mod call;
 mod complete;
 mod completions;
 mod config;
+mod demo;
 mod disable;
 mod docs;
 mod doctor;

@@ -3,7 +3,7 @@
 use crate::support::{USER, scene};
 
 #[test]
-fn with_nothing_configured_a_sample_shows_what_it_would_look_like() {
+fn with_nothing_configured_a_server_of_our_own_shows_what_it_can_do() {
     insta::assert_snapshot!(scene().swb(&[]).shown());
 }
 

@@ -87,5 +87,6 @@ fn a_doubled_server_is_gone_after_one_remove() {
     let scene = scene();
     scene.servers(USER, r#""a": {"command": "old"}, "a": {"command": "new"}"#);
     scene.swb(&["remove", "a"]).ok();
-    assert_eq!(states(&scene, &[]), [""; 0]);
+    assert_eq!(states(&scene, &["--strict-mcp-config"]), [""; 0]);
+    assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
 }

@@ -145,7 +145,7 @@ fn a_server_that_is_not_configured_is_named() {
 
     hint: nothing is configured yet; `swb add` adds a server
     ");
-    insta::assert_snapshot!(scene.swb(&["status"]).ok(), @"No MCP servers to connect to: swb list says where was looked.");
+    insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).ok(), @"No MCP servers to connect to: swb list says where was looked.");
 }
 
 /// A watch that runs, line by line.

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use switchboard_config::entry::TransportKind;
 use switchboard_wire::client::Respond;
@@ -517,11 +516,12 @@ impl Task {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Cancelled {
-            request_id: Box<RawValue>,
+            request_id: Json,
         }
         let Some(cancelled) = params.and_then(|it| it.decode::<Cancelled>().ok()) else { return };
+        let cancelled = Id::from_json(&cancelled.request_id);
         self.asked.retain(|(id, answering)| {
-            let is_meant = id.is_json(cancelled.request_id.get());
+            let is_meant = *id == cancelled;
             if is_meant {
                 answering.abort();
             }
@@ -814,7 +814,7 @@ fn prepare(
         Some(Era::Legacy) => Hint::Legacy,
         Some(Era::Modern) | None => Hint::Unknown,
     };
-    let address = address::of(&wanted.spec, &settings.around)?;
+    let address = address::of(&wanted.spec, &settings.around, &settings.in_process)?;
     let network = match &address {
         Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
             let own = address::certificates(&wanted.spec, &settings.around)?;

@@ -25,6 +25,7 @@ fn surroundings(root: &Path) -> Surroundings {
         dynamic: Vec::new(),
         breadth: Breadth::EveryScope,
         embedded: Vec::new(),
+        otherwise: None,
     }
 }
 

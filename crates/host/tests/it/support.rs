@@ -195,6 +195,14 @@ impl Bench {
         self.host.call(desk, call).await
     }
 
+    /// Drops the host without a word, and waits until it is gone.
+    pub async fn drop_host(self) {
+        let Bench { host, folder, audit: _, task } = self;
+        drop(host);
+        tokio::time::timeout(PATIENCE, task).await.expect("it ends").expect("without a panic");
+        drop(folder);
+    }
+
     /// Ends everything.
     pub async fn stop(self) {
         self.host.stop().await;
@@ -206,18 +214,9 @@ impl Bench {
 pub fn options(folder: &Path) -> Options {
     let folder = folder.canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
-    let places = Places {
-        config: folder.join("config"),
-        data: folder.join("data"),
-        state: folder.join("state"),
-        managed: folder.join("managed"),
-    };
-    let around = Around {
-        home: folder.clone(),
-        working_folder: folder.clone(),
-        variables: BTreeMap::from([("PATH".to_owned(), path)]),
-    };
-    let mut options = Options::new(places, around);
+    let variables = BTreeMap::from([("PATH".to_owned(), path)]);
+    let around = Around { home: folder.clone(), working_folder: folder.clone(), variables };
+    let mut options = Options::new(Places::below(&folder), around);
     options.connect_within = Duration::from_secs(10);
     options.network.connect_timeout = Duration::from_secs(5);
     options

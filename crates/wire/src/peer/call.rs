@@ -174,6 +174,8 @@ impl Future for Calling {
                 },
                 Stage::Asked => {
                     if let Poll::Ready(answered) = Pin::new(&mut call.answered).poll(task) {
+                        // What was said before the answer may come with it.
+                        call.hear_signs(task);
                         call.stage = Stage::Over;
                         return Poll::Ready(call.outcome(answered.ok()));
                     }

@@ -2,6 +2,7 @@
 
 mod client;
 mod fuzz;
+mod guest;
 mod network;
 mod peer;
 mod process;

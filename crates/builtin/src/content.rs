@@ -1,0 +1,59 @@
+//! What handlers give back: texts, pictures, values for machines.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value as Json, json};
+
+/// The result of a tool.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    blocks: Vec<Json>,
+    structured: Option<Json>,
+    is_failure: bool,
+}
+
+impl Output {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Output {
+        Output::default().and_text(text)
+    }
+
+    /// A value for machines, and the same in words.
+    pub fn value(value: Json, in_words: impl Into<String>) -> Output {
+        Output { structured: Some(value), ..Output::text(in_words) }
+    }
+
+    /// A picture.
+    pub fn image(bytes: &[u8], mime: &str) -> Output {
+        let block = json!({"type": "image", "data": STANDARD.encode(bytes), "mimeType": mime});
+        Output { blocks: vec![block], ..Output::default() }
+    }
+
+    /// Another text after what is there.
+    pub fn and_text(mut self, text: impl Into<String>) -> Output {
+        self.blocks.push(json!({"type": "text", "text": text.into()}));
+        self
+    }
+
+    /// The address of a resource of the same server, after what is there.
+    pub fn and_link(mut self, uri: &str, name: &str) -> Output {
+        self.blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));
+        self
+    }
+
+    /// A failure, in words that a model may act on.
+    pub(crate) fn failure(why: String) -> Output {
+        Output { is_failure: true, ..Output::text(why) }
+    }
+
+    pub(crate) fn into_json(self) -> Json {
+        let mut result = json!({"content": self.blocks});
+        if let Some(structured) = self.structured {
+            result["structuredContent"] = structured;
+        }
+        if self.is_failure {
+            result["isError"] = json!(true);
+        }
+        result
+    }
+}

@@ -1,0 +1,40 @@
+//! MCP servers that run in the host's own process, and the kit that they are made with.
+//!
+//! A [`server::Server`] holds tools, resources and prompts, and serves any number of links at once, each client in
+//! its own era of the protocol. Handlers are asynchronous; their [`context::Context`] tells of progress, asks the
+//! person and knows when nobody waits any more. [`demonstration`] is a server to try things with.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use serde::Deserialize;
+//! use serde_json::json;
+//! use switchboard_builtin::content::Output;
+//! use switchboard_builtin::context::Context;
+//! use switchboard_builtin::server::Server;
+//! use switchboard_builtin::tooling::Tool;
+//!
+//! #[derive(Deserialize)]
+//! struct Sum { a: i64, b: i64 }
+//!
+//! let add = Tool::new("add", "Adds two numbers.", async |_: Context, it: Sum| {
+//!     Ok(Output::text((it.a + it.b).to_string()))
+//! });
+//! let number = json!({"type": "integer"});
+//! let add = add.takes(json!({"a": number, "b": number}), &["a", "b"]).reads();
+//! let server = Arc::new(Server::new("calculator", "1.0.0").tool(add));
+//! # let _ = server;
+//! ```
+
+mod answering;
+pub mod content;
+pub mod context;
+pub mod demonstration;
+pub mod news;
+pub mod prompting;
+pub mod question;
+pub mod refusal;
+pub mod resource;
+mod rounds;
+pub mod server;
+mod serving;
+pub mod tooling;

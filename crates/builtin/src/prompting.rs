@@ -1,0 +1,165 @@
+//! A prompt: words to begin a talk with, made from arguments that may be completed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use crate::context::Context;
+use crate::refusal::{Stop, Working};
+
+type Handler = Arc<dyn Fn(Context, Given) -> Working<'static, Vec<Spoken>> + Send + Sync>;
+type Completer = Arc<dyn Fn() -> Working<'static, Vec<String>> + Send + Sync>;
+
+/// The arguments that a prompt was asked for with.
+pub type Given = BTreeMap<String, String>;
+
+/// A prompt.
+#[derive(Clone)]
+pub struct Prompt {
+    name: String,
+    description: String,
+    arguments: Vec<Argument>,
+    handler: Handler,
+}
+
+/// One argument of a prompt.
+#[derive(Clone)]
+pub struct Argument {
+    name: String,
+    description: String,
+    is_required: bool,
+    completer: Option<Completer>,
+}
+
+/// One message of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoken {
+    /// Who says it.
+    pub by: Speaker,
+    /// What is said.
+    pub text: String,
+}
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prompt({})", self.name)
+    }
+}
+
+impl fmt::Debug for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Argument({})", self.name)
+    }
+}
+
+impl Prompt {
+    /// A prompt without arguments.
+    pub fn new<H, F>(name: &str, description: &str, handler: H) -> Prompt
+    where
+        H: Fn(Context, Given) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<Spoken>, Stop>> + Send + 'static,
+    {
+        Prompt {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            arguments: Vec::new(),
+            handler: Arc::new(move |context, given| Box::pin(handler(context, given))),
+        }
+    }
+
+    /// One argument more.
+    pub fn argument(mut self, argument: Argument) -> Prompt {
+        self.arguments.push(argument);
+        self
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn listed(&self) -> Json {
+        let argument = |it: &Argument| json!({"name": it.name, "description": it.description, "required": it.is_required});
+        json!({
+            "name": self.name,
+            "description": self.description,
+            "arguments": self.arguments.iter().map(argument).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Its words, once every argument that it needs is there.
+    pub(crate) async fn say(&self, context: Context, given: Given) -> Result<Json, Stop> {
+        let missing =
+            self.arguments.iter().find(|it| it.is_required && !given.contains_key(&it.name));
+        if let Some(argument) = missing {
+            return Err(Stop::invalid(format!("`{}` is missing", argument.name)));
+        }
+        let known = |name: &String| self.arguments.iter().any(|it| it.name == *name);
+        if !given.keys().all(known) {
+            return Err(Stop::invalid("there is an argument that the prompt does not take"));
+        }
+        let spoken = (self.handler)(context, given).await?;
+        let message = |it: &Spoken| {
+            let role = match it.by {
+                Speaker::User => "user",
+                Speaker::Assistant => "assistant",
+            };
+            json!({"role": role, "content": {"type": "text", "text": it.text}})
+        };
+        let messages: Vec<Json> = spoken.iter().map(message).collect();
+        Ok(json!({"description": self.description, "messages": messages}))
+    }
+
+    pub(crate) async fn complete(&self, argument: &str) -> Result<Vec<String>, Stop> {
+        let argument = self.arguments.iter().find(|it| it.name == argument);
+        match argument.and_then(|it| it.completer.as_ref()) {
+            Some(completer) => completer().await,
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Argument {
+    /// An argument that must be there.
+    pub fn required(name: &str, description: &str) -> Argument {
+        Argument {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            is_required: true,
+            completer: None,
+        }
+    }
+
+    /// An argument that may be left out.
+    pub fn optional(name: &str, description: &str) -> Argument {
+        Argument { is_required: false, ..Argument::required(name, description) }
+    }
+
+    /// Values to choose from. Those that go on from what somebody began to type are suggested.
+    pub fn completed_with<C, F>(mut self, completer: C) -> Argument
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<String>, Stop>> + Send + 'static,
+    {
+        self.completer = Some(Arc::new(move || Box::pin(completer())));
+        self
+    }
+}
+
+impl Spoken {
+    /// Words of the person.
+    pub fn user(text: impl Into<String>) -> Spoken {
+        Spoken { by: Speaker::User, text: text.into() }
+    }
+}

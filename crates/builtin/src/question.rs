@@ -1,0 +1,288 @@
+//! Questions to the person behind a client, by form or by a page to visit, and the answers.
+//! Answers come from outside, so they are checked against what was asked.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::refusal::Stop;
+
+/// The longest text that is taken for an answer, in characters.
+const LONGEST: usize = 4000;
+
+/// A question.
+#[derive(Debug, Clone)]
+pub struct Question {
+    message: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Form(Vec<Field>),
+    Page { url: String, id: String },
+}
+
+/// One thing to fill in.
+#[derive(Debug, Clone)]
+pub struct Field {
+    name: String,
+    title: String,
+    kind: FieldKind,
+    is_required: bool,
+    default: Option<Json>,
+}
+
+#[derive(Debug, Clone)]
+enum FieldKind {
+    Text,
+    Date,
+    Whole { least: i64, most: i64 },
+    Choice(Vec<String>),
+    Flag,
+}
+
+/// What the person said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Yes, with what was filled in. A page to visit has nothing to fill in.
+    Accepted(Map<String, Json>),
+    /// No.
+    Declined,
+    /// Nothing: the question was closed.
+    Cancelled,
+}
+
+impl Question {
+    /// A form.
+    pub fn form(message: &str, fields: Vec<Field>) -> Question {
+        Question { message: message.to_owned(), kind: Kind::Form(fields) }
+    }
+
+    /// A page to visit, for what must not pass through the client. `id` names this visit.
+    pub fn page(message: &str, url: &str, id: &str) -> Question {
+        let kind = Kind::Page { url: url.to_owned(), id: id.to_owned() };
+        Question { message: message.to_owned(), kind }
+    }
+
+    /// What a client has to be able to do: the word in its capabilities.
+    pub(crate) fn mode(&self) -> &'static str {
+        match &self.kind {
+            Kind::Form(_) => "form",
+            Kind::Page { .. } => "url",
+        }
+    }
+
+    pub(crate) fn params(&self) -> Json {
+        match &self.kind {
+            Kind::Form(fields) => {
+                let properties: Map<String, Json> =
+                    fields.iter().map(|it| (it.name.clone(), it.schema())).collect();
+                let required: Vec<&str> =
+                    fields.iter().filter(|it| it.is_required).map(|it| it.name.as_str()).collect();
+                let schema =
+                    json!({"type": "object", "properties": properties, "required": required});
+                json!({"mode": "form", "message": self.message, "requestedSchema": schema})
+            }
+            Kind::Page { url, id } => {
+                json!({"mode": "url", "message": self.message, "url": url, "elicitationId": id})
+            }
+        }
+    }
+
+    /// Reads what came back. Members that were not asked for are left out; those that do not fit are an error.
+    pub(crate) fn read(&self, answer: &Json) -> Result<Answer, Stop> {
+        match answer["action"].as_str() {
+            Some("accept") => {}
+            Some("decline") => return Ok(Answer::Declined),
+            Some("cancel") => return Ok(Answer::Cancelled),
+            Some(_) | None => {
+                return Err(Stop::failed("the answer neither accepts nor declines"));
+            }
+        }
+        let mut given = Map::new();
+        let Kind::Form(fields) = &self.kind else { return Ok(Answer::Accepted(given)) };
+        for field in fields {
+            match answer["content"].get(&field.name).filter(|it| !it.is_null()) {
+                Some(value) if field.fits(value) => {
+                    given.insert(field.name.clone(), value.clone());
+                }
+                None if !field.is_required => {}
+                Some(_) | None => {
+                    let wanted = field.wanted();
+                    return Err(Stop::failed(format!("`{}` has to be {wanted}", field.name)));
+                }
+            }
+        }
+        Ok(Answer::Accepted(given))
+    }
+}
+
+impl Field {
+    fn new(name: &str, title: &str, kind: FieldKind) -> Field {
+        Field {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            kind,
+            is_required: true,
+            default: None,
+        }
+    }
+
+    /// A text that must be there.
+    pub fn text(name: &str, title: &str) -> Field {
+        Field::new(name, title, FieldKind::Text)
+    }
+
+    /// A day, as `2026-07-28`.
+    pub fn date(name: &str, title: &str) -> Field {
+        Field::new(name, title, FieldKind::Date)
+    }
+
+    /// A whole number within bounds.
+    pub fn whole(name: &str, title: &str, within: std::ops::RangeInclusive<i64>) -> Field {
+        let (least, most) = within.into_inner();
+        Field::new(name, title, FieldKind::Whole { least, most })
+    }
+
+    /// One of several words.
+    pub fn choice(name: &str, title: &str, words: &[&str]) -> Field {
+        let words = words.iter().map(|it| (*it).to_owned()).collect();
+        Field::new(name, title, FieldKind::Choice(words))
+    }
+
+    /// Yes or no.
+    pub fn flag(name: &str, title: &str) -> Field {
+        Field::new(name, title, FieldKind::Flag)
+    }
+
+    /// It may be left out.
+    pub fn optional(mut self) -> Field {
+        self.is_required = false;
+        self
+    }
+
+    /// What is filled in already; it may be left out then.
+    pub fn usually(mut self, value: impl Into<Json>) -> Field {
+        self.default = Some(value.into());
+        self.optional()
+    }
+
+    fn schema(&self) -> Json {
+        let mut schema = match &self.kind {
+            FieldKind::Text => json!({"type": "string", "maxLength": LONGEST}),
+            FieldKind::Date => json!({"type": "string", "format": "date"}),
+            FieldKind::Whole { least, most } => {
+                json!({"type": "integer", "minimum": least, "maximum": most})
+            }
+            FieldKind::Choice(words) => json!({"type": "string", "enum": words}),
+            FieldKind::Flag => json!({"type": "boolean"}),
+        };
+        schema["title"] = json!(self.title);
+        if let Some(default) = &self.default {
+            schema["default"] = default.clone();
+        }
+        schema
+    }
+
+    fn fits(&self, value: &Json) -> bool {
+        match &self.kind {
+            FieldKind::Text => value.as_str().is_some_and(|it| it.chars().count() <= LONGEST),
+            FieldKind::Date => value.as_str().is_some_and(is_date),
+            FieldKind::Whole { least, most } => {
+                whole(value).is_some_and(|it| (*least..=*most).contains(&it))
+            }
+            FieldKind::Choice(words) => {
+                value.as_str().is_some_and(|it| words.iter().any(|word| word == it))
+            }
+            FieldKind::Flag => value.is_boolean(),
+        }
+    }
+
+    fn wanted(&self) -> String {
+        match &self.kind {
+            FieldKind::Text => format!("a text of at most {LONGEST} characters"),
+            FieldKind::Date => "a day, as 2026-07-28".to_owned(),
+            FieldKind::Whole { least, most } => format!("a whole number from {least} to {most}"),
+            FieldKind::Choice(words) => format!("one of {}", words.join(", ")),
+            FieldKind::Flag => "true or false".to_owned(),
+        }
+    }
+}
+
+/// A whole number, also where it is written as `4.0`.
+fn whole(value: &Json) -> Option<i64> {
+    value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < 1e15)?;
+        format!("{number:.0}").parse().ok()
+    })
+}
+
+/// Four digits, two, two; months and days in their bounds.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts[..] else { return false };
+    let number = |text: &str, digits: usize| {
+        let plain = text.len() == digits && text.bytes().all(|it| it.is_ascii_digit());
+        plain.then(|| text.parse::<u32>().ok()).flatten()
+    };
+    number(year, 4).is_some()
+        && number(month, 2).is_some_and(|it| (1..=12).contains(&it))
+        && number(day, 2).is_some_and(|it| (1..=31).contains(&it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form() -> Question {
+        let fields = vec![
+            Field::text("name", "Name"),
+            Field::date("day", "Day"),
+            Field::whole("guests", "Guests", 1..=12),
+            Field::choice("seat", "Seat", &["in", "out"]).optional(),
+            Field::flag("news", "News").usually(false),
+        ];
+        Question::form("A table?", fields)
+    }
+
+    #[track_caller]
+    fn check(content: Json, expected: Result<Json, &str>) {
+        let read = form().read(&json!({"action": "accept", "content": content}));
+        let read = match read {
+            Ok(Answer::Accepted(given)) => Ok(Json::Object(given)),
+            Ok(other) => panic!("it was accepted: {other:?}"),
+            Err(Stop(crate::refusal::Kind::Failed(why))) => Err(why),
+            Err(other) => panic!("it failed: {other:?}"),
+        };
+        assert_eq!(read.as_ref().map_err(String::as_str), expected.as_ref().map_err(|it| *it));
+    }
+
+    #[test]
+    fn an_answer_has_to_fit_what_was_asked() {
+        let good = json!({"name": "Ada", "day": "2026-07-28", "guests": 4, "news": true});
+        let with = |key: &str, value: Json| {
+            let mut changed = good.clone();
+            changed[key] = value;
+            changed
+        };
+        check(good.clone(), Ok(good.clone()));
+        check(with("evil", json!(1)), Ok(good.clone()));
+        check(with("guests", json!(4.0)), Ok(with("guests", json!(4.0))));
+        check(with("guests", json!(13)), Err("`guests` has to be a whole number from 1 to 12"));
+        check(with("guests", json!(1.5)), Err("`guests` has to be a whole number from 1 to 12"));
+        check(with("day", json!("2026-13-01")), Err("`day` has to be a day, as 2026-07-28"));
+        check(with("seat", json!("roof")), Err("`seat` has to be one of in, out"));
+        check(with("news", json!("yes")), Err("`news` has to be true or false"));
+        check(with("name", Json::Null), Err("`name` has to be a text of at most 4000 characters"));
+        let long = json!("x".repeat(LONGEST + 1));
+        check(with("name", long), Err("`name` has to be a text of at most 4000 characters"));
+    }
+
+    #[test]
+    fn declining_is_not_cancelling_and_neither_is_nonsense() {
+        let read = |action: Json| form().read(&json!({"action": action}));
+        assert!(matches!(read(json!("decline")), Ok(Answer::Declined)));
+        assert!(matches!(read(json!("cancel")), Ok(Answer::Cancelled)));
+        assert!(read(json!("shrug")).is_err());
+        assert!(read(json!("accept")).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Resources: what a server has to read, listed and named by addresses.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value as Json, json};
+
+use crate::refusal::Working;
+
+/// Everything that a server has to read. What changes is told by a [`crate::news::Herald`].
+pub trait Resources: Send + Sync + 'static {
+    /// All of them, now.
+    fn list(&self) -> Working<'_, Vec<Resource>>;
+
+    /// Patterns of addresses that can be read besides.
+    fn templates(&self) -> Vec<Template> {
+        Vec::new()
+    }
+
+    /// What is at an address; [`crate::refusal::Stop::missing`] where nothing is.
+    fn read<'a>(&'a self, uri: &'a str) -> Working<'a, Vec<Contents>>;
+
+    /// Values for a template's variable that go on from what somebody began to type.
+    fn complete<'a>(
+        &'a self,
+        template: &'a str,
+        variable: &'a str,
+        begun: &'a str,
+    ) -> Working<'a, Vec<String>> {
+        let _no_suggestions = (template, variable, begun);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// One thing to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Its address.
+    pub uri: String,
+    /// What it is called.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// What kind of thing it is.
+    pub mime: String,
+}
+
+/// A pattern of addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// The pattern, as RFC 6570 writes it.
+    pub uri: String,
+    /// What it is called.
+    pub name: String,
+    /// What it leads to.
+    pub description: String,
+    /// What kind of thing it leads to.
+    pub mime: String,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// Its address.
+    pub uri: String,
+    /// What kind of thing it is.
+    pub mime: String,
+    /// The thing itself.
+    pub body: Body,
+}
+
+/// The thing itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A text.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Resource {
+    pub(crate) fn listed(&self) -> Json {
+        json!({
+            "uri": self.uri,
+            "name": self.name,
+            "description": self.description,
+            "mimeType": self.mime,
+        })
+    }
+}
+
+impl Template {
+    pub(crate) fn listed(&self) -> Json {
+        json!({
+            "uriTemplate": self.uri,
+            "name": self.name,
+            "description": self.description,
+            "mimeType": self.mime,
+        })
+    }
+}
+
+impl Contents {
+    pub(crate) fn into_json(self) -> Json {
+        let mut contents = json!({"uri": self.uri, "mimeType": self.mime});
+        match self.body {
+            Body::Text(text) => contents["text"] = json!(text),
+            Body::Bytes(bytes) => contents["blob"] = json!(STANDARD.encode(bytes)),
+        }
+        contents
+    }
+}

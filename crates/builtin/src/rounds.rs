@@ -1,0 +1,99 @@
+//! What a modern client is told to say again while it answers questions: everything that was answered so far, so
+//! that nothing has to be remembered here between the rounds of a call. Sealed, and good for that call alone.
+
+use std::hash::{BuildHasher, RandomState};
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::refusal::Stop;
+
+/// The longest state that is read.
+const LONGEST: usize = 256 * 1024;
+/// How many questions one call may lead to.
+pub(crate) const MOST: usize = 16;
+
+/// What was answered so far.
+pub(crate) type Answers = Map<String, Json>;
+
+/// Seals states with a key that ends with the process.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds(RandomState);
+
+impl Rounds {
+    /// The state for a question, to come back with its answer.
+    pub(crate) fn state(&self, call: &Call<'_>, answers: &Answers, asked: &str) -> String {
+        let body = json!({"answers": answers, "asked": asked});
+        json!({"seal": self.seal(call, &body), "body": body}).to_string()
+    }
+
+    /// What was answered before and now, where the state is one of ours and of this call.
+    pub(crate) fn answers(&self, call: &Call<'_>) -> Result<Answers, Stop> {
+        let params = call.params;
+        let Some(state) = params.get("requestState") else {
+            return match params.get("inputResponses") {
+                None => Ok(Answers::new()),
+                Some(_) => Err(Stop::invalid("`inputResponses` comes without `requestState`")),
+            };
+        };
+        let foreign = || Stop::invalid("`requestState` is not one that was given for this call");
+        let text = state.as_str().filter(|it| it.len() <= LONGEST).ok_or_else(foreign)?;
+        let state: Json = serde_json::from_str(text).map_err(|_| foreign())?;
+        let body = &state["body"];
+        if state["seal"] != self.seal(call, body) {
+            return Err(foreign());
+        }
+        let mut answers = body["answers"].as_object().cloned().unwrap_or_default();
+        let asked = body["asked"].as_str().unwrap_or_default();
+        if let Some(answer) = params["inputResponses"].get(asked) {
+            answers.insert(asked.to_owned(), answer.clone());
+        }
+        Ok(answers)
+    }
+
+    fn seal(&self, call: &Call<'_>, body: &Json) -> String {
+        let about: Map<String, Json> = call
+            .params
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(&&***name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let text = (call.method, Json::Object(about).to_string(), body.to_string());
+        format!("{:016x}", self.0.hash_one(text))
+    }
+}
+
+/// A question of a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) params: &'a Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_good_for_its_call_alone_and_as_it_was_given() {
+        let rounds = Rounds::default();
+        let first = json!({"name": "book", "arguments": {"a": 1}, "_meta": {"x": 1}});
+        let call = Call { method: "tools/call", params: &first };
+        let state = rounds.state(&call, &Answers::new(), "q");
+        let again = |name: &str, state: &str| {
+            let params = json!({
+                "name": name, "arguments": {"a": 1}, "requestState": state,
+                "inputResponses": {"q": {"action": "accept"}, "other": 1},
+            });
+            rounds.answers(&Call { method: "tools/call", params: &params })
+        };
+        let expected = json!({"q": {"action": "accept"}});
+        assert_eq!(again("book", &state).map(Json::Object).expect("ours"), expected);
+        assert!(again("pay", &state).is_err());
+        assert!(again("book", &state.replace("\"asked\":\"q\"", "\"asked\":\"other\"")).is_err());
+        assert!(again("book", "nonsense").is_err());
+        let alone = json!({"inputResponses": {}});
+        assert!(rounds.answers(&Call { method: "tools/call", params: &alone }).is_err());
+    }
+}

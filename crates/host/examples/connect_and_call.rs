@@ -1,0 +1,40 @@
+//! Connects to a server and calls one of its tools:
+//! `cargo run --example connect_and_call -- echo '{"text": "hello"}' npx -y some-mcp-server`
+
+use std::error::Error;
+
+use serde_json::json;
+use switchboard::address::Around;
+use switchboard::calling::{Desk, ToolCall};
+use switchboard::engine::{Host, Options};
+use switchboard::load;
+use switchboard::places::Places;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [tool, arguments, command, more @ ..] = &words[..] else {
+        return Err("what to call, its arguments as JSON, and the server's command".into());
+    };
+    // Logs and memories of servers go below this folder.
+    let folder = tempfile::tempdir()?;
+    let places = Places::below(folder.path());
+    let around = Around {
+        home: folder.path().to_owned(),
+        working_folder: std::env::current_dir()?,
+        variables: std::env::vars().collect(),
+    };
+    let (host, task) = Host::start(Options::new(places.clone(), around))?;
+    let servers = json!({"mcpServers": {"server": {"command": command, "args": more}}});
+    host.apply(&load::of_program("connect_and_call", &servers.to_string())).await;
+    host.settled().await;
+
+    // The server was chosen by whoever started us, so its tools need no further yes.
+    let desk = Desk::new(&host, &places)?.trusting("server");
+    let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
+    let result = host.call(&desk, call).await;
+    host.stop().await;
+    task.await?;
+    println!("{}", result?.text());
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Servers in this process: what an embedding program registers under a name, for definitions of type `sdk`.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use switchboard_wire::dial::{Address, Attending};
+use switchboard_wire::memory::MemoryLink;
+
+/// A server in this process. Every connection is a conversation of its own, and ends with it.
+#[derive(Clone)]
+pub struct InProcess(Arc<dyn Fn(MemoryLink) -> Attending + Send + Sync>);
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcess")
+    }
+}
+
+impl InProcess {
+    /// A server that talks over the link it is given until that ends. The host runs the future and waits for its
+    /// end when it hangs up; one that goes on after that is dropped.
+    pub fn new<S, F>(serve: S) -> InProcess
+    where
+        S: Fn(MemoryLink) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        InProcess(Arc::new(move |link| Box::pin(serve(link))))
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::Linked(self.0.clone())
+    }
+}

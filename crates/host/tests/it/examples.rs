@@ -1,0 +1,53 @@
+//! The examples for embedding programs do what they say.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value as Json;
+use testkit::{Script, Scripted};
+
+/// Where an example is: built beside the tests that run now.
+fn example(name: &str) -> PathBuf {
+    let running = std::env::current_exe().expect("a test knows its own program");
+    let beside = running.ancestors().map(|folder| folder.join("examples").join(name));
+    beside.into_iter().find(|it| it.is_file()).expect("examples are built with `--workspace`")
+}
+
+#[track_caller]
+fn run(name: &str, arguments: &[&str]) -> String {
+    let output = Command::new(example(name)).args(arguments).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn an_example_connects_to_a_program_and_calls_a_tool() {
+    let entry: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    let mut words = vec!["echo", r#"{"text": "hello"}"#];
+    words.push(entry["command"].as_str().expect("a command"));
+    let more = entry["args"].as_array().into_iter().flatten();
+    words.extend(more.map(|it| it.as_str().expect("a word")));
+    assert_eq!(run("connect_and_call", &words), "hello\n");
+}
+
+#[test]
+fn an_example_is_a_server_itself() {
+    assert_eq!(run("in_process_server", &[]), "Hello, Ada!\n");
+}
+
+#[test]
+fn an_example_sees_the_catalogue_change() {
+    assert_eq!(
+        run("watch_catalogue", &[]),
+        "11 tools, notes: []\n11 tools, notes: [\"note://1\"]\n11 tools, notes: [\"note://1\", \"note://2\"]\n"
+    );
+}
+
+#[test]
+fn an_example_answers_questions_and_permits_by_itself() {
+    let said = run("own_ask_port", &[]);
+    assert!(said.starts_with("inn asks: "), "{said}");
+    assert!(said.contains("Ada") && said.contains('4'), "{said}");
+    assert!(said.ends_with("not permitted: only tables are booked here\n"), "{said}");
+}

@@ -1,0 +1,144 @@
+//! Servers in this process: registered by name, connected to like any other, gone with their connection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value as Json, json};
+use switchboard::catalogue::List;
+use switchboard::cause::CauseKind;
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use switchboard::in_process::InProcess;
+use switchboard::load;
+use switchboard::wire::era::Era;
+use switchboard_builtin::demonstration;
+
+use crate::support::{Bench, cause, is_connected, tools};
+
+/// Counts the conversations that are being held.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+struct Held(Count);
+
+impl Count {
+    fn begin(&self) -> Held {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Held(self.clone())
+    }
+
+    fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+const ENTRY: &str = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
+
+/// A host with the demonstration server in it, applied as `notes`.
+async fn bench(count: &Count) -> Bench {
+    let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
+    let server = demonstration::server(folder.path().join("notes.json"));
+    let count = count.clone();
+    let serve = move |link| {
+        let (server, held) = (server.clone(), count.begin());
+        async move {
+            server.serve(link).await;
+            drop(held);
+        }
+    };
+    let bench = Bench::within(folder, |options| {
+        options.in_process.insert("demo".to_owned(), InProcess::new(serve));
+    });
+    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    bench
+}
+
+async fn text(bench: &Bench, tool: &'static str, arguments: Json) -> String {
+    bench.host.settled().await;
+    let desk = bench.desk(bench.host.watch_pool());
+    let answer = bench.call_exposed(&desk, &format!("mcp__notes__{tool}"), arguments).await;
+    answer.expect("an answer").text()
+}
+
+#[tokio::test]
+async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
+    let count = Count::default();
+    let bench = bench(&count).await;
+    let view = bench.view_when("notes", is_connected).await;
+    assert_eq!(view.introduction.as_ref().map(|it| it.era), Some(Era::Modern));
+    assert!(tools(&view).contains(&"echo"), "{:?}", tools(&view));
+    assert_eq!((view.process, count.now()), (None, 1));
+    assert_eq!(text(&bench, "echo", json!({"text": "hello"})).await, "hello");
+    let before = Arc::as_ptr(&view);
+    bench.host.reconnect("notes").await.expect("there is such a server");
+    bench.view_when("notes", |it| !std::ptr::eq(it, before) && is_connected(it)).await;
+    assert_eq!(text(&bench, "echo", json!({"text": "again"})).await, "again");
+    assert_eq!(count.now(), 1);
+    bench.host.apply_wanted(Vec::new()).await;
+    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    bench.view_when("notes", is_connected).await;
+    assert_eq!(count.now(), 1);
+    let host = bench.host.clone();
+    bench.stop().await;
+    assert_eq!((count.now(), host.snapshot().servers.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_host_that_is_dropped_leaves_no_conversation() {
+    let count = Count::default();
+    let bench = bench(&count).await;
+    bench.view_when("notes", is_connected).await;
+    bench.drop_host().await;
+    assert_eq!(count.now(), 0);
+}
+
+#[tokio::test]
+async fn what_changes_in_it_changes_in_the_catalogue() {
+    let bench = bench(&Count::default()).await;
+    let notes = |it: &switchboard::connection::View| it.catalogue.items(List::Resources).len();
+    let view = bench.view_when("notes", is_connected).await;
+    assert_eq!(notes(&view), 0);
+    text(&bench, "add_note", json!({"text": "Buy tea"})).await;
+    let view = bench.view_when("notes", |it| notes(it) == 1).await;
+    assert_eq!(view.catalogue.items(List::Resources)[0].name, "note://1");
+    assert_eq!(view.catalogue.items(List::Templates).len(), 1);
+    assert_eq!(view.catalogue.items(List::Prompts).len(), 2);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn its_questions_are_declined_where_nobody_answers_them() {
+    let bench = bench(&Count::default()).await;
+    let booked = bench.call("notes", "book_table", json!({})).await.expect("an answer");
+    assert_eq!(booked, json!({"action": "decline"}));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_registered_is_not_here() {
+    let bench = Bench::once();
+    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    let view = bench.view("notes").await;
+    assert_eq!(cause(&view).kind, CauseKind::NotHere);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_ends_at_once_has_failed_and_nothing_else_has() {
+    let bench = Bench::with(|options| {
+        options.persistence = Persistence::Once;
+        options.in_process =
+            BTreeMap::from([("demo".to_owned(), InProcess::new(async |link| drop(link)))]);
+    });
+    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    let view = bench.view("notes").await;
+    assert!(matches!(view.status, Status::Failed(_)), "{view:?}");
+    bench.stop().await;
+}

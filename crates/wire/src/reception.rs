@@ -1,0 +1,308 @@
+//! The server's side of the two eras: which questions are let in and in which era, what a server says of itself,
+//! and what every result carries. The questions themselves are answered by whoever serves.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::era::{Era, LEGACY, MODERN, code, key};
+use crate::message::{Id, Payload, RemoteError};
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name, for programs.
+    pub name: String,
+    /// Its name, for people.
+    pub title: Option<String>,
+    /// Its version.
+    pub version: String,
+    /// How to use it.
+    pub instructions: Option<String>,
+    /// What it can do, as the protocol writes it.
+    pub capabilities: Map<String, Json>,
+}
+
+impl Identity {
+    fn server_info(&self) -> Json {
+        let mut info = json!({"name": self.name, "version": self.version});
+        if let Some(title) = &self.title {
+            info["title"] = json!(title);
+        }
+        info
+    }
+}
+
+/// One client's standing with a server.
+#[derive(Debug, Clone)]
+pub struct Reception {
+    identity: Identity,
+    /// What a legacy client said that it can do.
+    opened: Option<Json>,
+}
+
+/// Who asks, as far as one question tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asker {
+    /// The era that the question is asked in, and is to be answered in.
+    pub era: Era,
+    /// What the client can do for a server, as the protocol writes it.
+    pub capabilities: Json,
+    /// What signs of progress have to carry; absent where nobody wants them.
+    pub progress_token: Option<Json>,
+    /// How much of what goes on the client wants to hear. In the legacy era it says so beforehand.
+    pub log_level: Option<String>,
+}
+
+impl Reception {
+    /// A client of whom nothing is known yet.
+    pub fn new(identity: Identity) -> Reception {
+        Reception { identity, opened: None }
+    }
+
+    /// Lets a question in, or says why not.
+    pub fn admit(&self, method: &str, params: &Json) -> Result<Asker, RemoteError> {
+        let meta = &params["_meta"];
+        let asker = |era, capabilities: &Json| Asker {
+            era,
+            capabilities: capabilities.clone(),
+            progress_token: Some(&meta["progressToken"])
+                .filter(|it| it.is_string() || it.is_number())
+                .cloned(),
+            log_level: meta[key::LOG_LEVEL].as_str().map(str::to_owned),
+        };
+        if method == "server/discover" || meta[key::VERSION].is_string() {
+            return self.admit_modern(method, meta).map(|it| asker(Era::Modern, it));
+        }
+        if !is_legacy(method) {
+            return Err(unknown(method));
+        }
+        match (&self.opened, method) {
+            (_, "initialize") => Ok(asker(Era::Legacy, &params["capabilities"])),
+            (Some(capabilities), _) => Ok(asker(Era::Legacy, capabilities)),
+            (None, _) => Err(refusal(code::INVALID_REQUEST, "`initialize` comes first")),
+        }
+    }
+
+    fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RemoteError> {
+        let lacks = |key: &str| invalid(&format!("`_meta` lacks `{key}`"));
+        let version = meta[key::VERSION].as_str().ok_or_else(|| lacks(key::VERSION))?;
+        let capabilities = &meta[key::CAPABILITIES];
+        if !capabilities.is_object() {
+            return Err(lacks(key::CAPABILITIES));
+        }
+        if !MODERN.contains(&version) {
+            let data = json!({"supported": MODERN, "requested": version});
+            let error = refusal(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+            return Err(with_data(error, &data));
+        }
+        match is_modern(method) {
+            true => Ok(capabilities),
+            false => Err(unknown(method)),
+        }
+    }
+
+    /// Answers `initialize`. From now on the client may ask in the legacy way.
+    pub fn initialize(&mut self, params: &Json) -> Json {
+        self.opened = Some(params["capabilities"].clone());
+        let wanted = params["protocolVersion"].as_str().unwrap_or_default();
+        let version = LEGACY.iter().find(|it| **it == wanted).unwrap_or(&LEGACY[0]);
+        let identity = &self.identity;
+        let mut result = json!({
+            "protocolVersion": version,
+            "capabilities": identity.capabilities,
+            "serverInfo": identity.server_info(),
+        });
+        if let Some(instructions) = &identity.instructions {
+            result["instructions"] = json!(instructions);
+        }
+        result
+    }
+
+    /// Has the client come in by `initialize`?
+    pub fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
+    /// Answers `server/discover`.
+    pub fn discover(&self) -> Json {
+        let identity = &self.identity;
+        let mut result =
+            json!({"supportedVersions": MODERN, "capabilities": identity.capabilities});
+        if let Some(instructions) = &identity.instructions {
+            result["instructions"] = json!(instructions);
+        }
+        result
+    }
+
+    /// A result with what its era wants on it.
+    pub fn finished(&self, era: Era, method: &str, mut result: Json) -> Payload {
+        if era == Era::Modern && result.is_object() {
+            if result["resultType"].is_null() {
+                result["resultType"] = json!("complete");
+            }
+            if !result["_meta"].is_object() {
+                result["_meta"] = json!({});
+            }
+            result["_meta"][key::SERVER] = self.identity.server_info();
+            // Changes are told to whoever listens; nobody is promised more than that.
+            if method == "server/discover"
+                || method == "resources/read"
+                || method.ends_with("/list")
+            {
+                result["ttlMs"] = json!(0);
+                result["cacheScope"] = json!("private");
+            }
+        }
+        Payload::from_json(result.to_string().into())
+    }
+}
+
+/// What a modern server answers while it needs something first: questions by name, and what it wants to be told
+/// again with the answers.
+pub fn input_required(requests: &Json, state: &str) -> Json {
+    json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
+}
+
+/// Parameters of a message that belongs to a subscription.
+pub fn tagged(mut params: Json, subscription: &Id) -> Json {
+    params["_meta"] = json!({key::SUBSCRIPTION: subscription.as_json()});
+    params
+}
+
+/// The parameters of a question make no sense.
+pub fn invalid(message: &str) -> RemoteError {
+    refusal(code::INVALID_PARAMS, message)
+}
+
+/// Whoever answers failed, or cannot take more.
+pub fn failed(message: &str) -> RemoteError {
+    refusal(code::INTERNAL, message)
+}
+
+/// There is no such resource.
+pub fn no_resource(era: Era, uri: &str) -> RemoteError {
+    let code = match era {
+        Era::Legacy => code::NO_RESOURCE,
+        Era::Modern => code::INVALID_PARAMS,
+    };
+    let uri: String = uri.chars().take(200).collect();
+    with_data(refusal(code, "there is no such resource"), &json!({"uri": uri}))
+}
+
+/// The client cannot do what the answer needs.
+pub fn lacking(capabilities: &Json) -> RemoteError {
+    let error = refusal(code::MISSING_CAPABILITY, "the client lacks a capability");
+    with_data(error, &json!({"requiredCapabilities": capabilities}))
+}
+
+fn unknown(method: &str) -> RemoteError {
+    let method: String = method.chars().take(100).collect();
+    refusal(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
+}
+
+fn refusal(code: i64, message: &str) -> RemoteError {
+    RemoteError { code, message: message.to_owned(), data: None }
+}
+
+fn with_data(error: RemoteError, data: &Json) -> RemoteError {
+    RemoteError { data: Some(Payload::from_json(data.to_string().into())), ..error }
+}
+
+fn is_legacy(method: &str) -> bool {
+    matches!(method, "initialize" | "logging/setLevel")
+        || matches!(method, "resources/subscribe" | "resources/unsubscribe")
+        || is_of_both(method)
+}
+
+fn is_modern(method: &str) -> bool {
+    matches!(method, "server/discover" | "subscriptions/listen") || is_of_both(method)
+}
+
+fn is_of_both(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/list"
+            | "tools/call"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "prompts/list"
+            | "prompts/get"
+            | "completion/complete"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reception() -> Reception {
+        Reception::new(Identity {
+            name: "s".to_owned(),
+            title: Some("S".to_owned()),
+            version: "1".to_owned(),
+            instructions: Some("Be kind.".to_owned()),
+            capabilities: Map::from_iter([("tools".to_owned(), json!({}))]),
+        })
+    }
+
+    fn modern(version: &str) -> Json {
+        json!({"_meta": {key::VERSION: version, key::CAPABILITIES: {"roots": {}}}})
+    }
+
+    fn code_of(admitted: Result<Asker, RemoteError>) -> i64 {
+        admitted.expect_err("it is refused").code
+    }
+
+    #[test]
+    fn a_legacy_client_initializes_first() {
+        let mut reception = reception();
+        assert_eq!(code_of(reception.admit("tools/list", &Json::Null)), -32600);
+        let params = json!({"protocolVersion": LEGACY[1], "capabilities": {"elicitation": {}}});
+        assert_eq!(reception.admit("initialize", &params).expect("it may").era, Era::Legacy);
+        let said = reception.initialize(&params);
+        assert_eq!(said["protocolVersion"], LEGACY[1]);
+        assert_eq!(said["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
+        let asker = reception.admit("tools/list", &Json::Null).expect("it may now");
+        assert_eq!(asker.capabilities, json!({"elicitation": {}}));
+        assert_eq!(code_of(reception.admit("subscriptions/listen", &Json::Null)), -32601);
+        let unknown = reception.initialize(&json!({"protocolVersion": "1999-01-01"}));
+        assert_eq!(unknown["protocolVersion"], LEGACY[0]);
+    }
+
+    #[test]
+    fn a_modern_question_stands_for_itself() {
+        let reception = reception();
+        let mut params = modern(MODERN[0]);
+        params["_meta"]["progressToken"] = json!(7);
+        let asker = reception.admit("tools/call", &params).expect("it may");
+        assert_eq!((asker.era, asker.progress_token), (Era::Modern, Some(json!(7))));
+        assert_eq!(asker.capabilities, json!({"roots": {}}));
+        assert_eq!(code_of(reception.admit("initialize", &modern(MODERN[0]))), -32601);
+        assert_eq!(code_of(reception.admit("server/discover", &Json::Null)), -32602);
+        let error = reception.admit("tools/list", &modern("2999-01-01")).expect_err("unknown");
+        let data: Json = error.data.expect("data").decode().expect("JSON");
+        assert_eq!((error.code, &data["supported"]), (-32022, &json!(MODERN)));
+    }
+
+    #[test]
+    fn results_carry_what_their_era_wants() {
+        let reception = reception();
+        let finished = |era, method| -> Json {
+            reception.finished(era, method, json!({"a": 1})).decode().expect("JSON")
+        };
+        assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
+        let server = json!({key::SERVER: {"name": "s", "version": "1", "title": "S"}});
+        assert_eq!(
+            finished(Era::Modern, "tools/call"),
+            json!({"a": 1, "resultType": "complete", "_meta": server})
+        );
+        assert_eq!(finished(Era::Modern, "tools/list")["cacheScope"], "private");
+    }
+
+    #[test]
+    fn a_message_of_a_subscription_names_it() {
+        let tagged = tagged(json!({"uri": "a:b"}), &Id::from_json(&json!("x")));
+        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION: "x"}}));
+        assert_eq!(Id::from_json(&json!(5)), Id::Number(5));
+    }
+}

@@ -1,9 +1,13 @@
 //! What could stand where somebody's cursor is: commands and flags from the table of arguments, servers from the
 //! configuration, and tools, prompts and resources from what is remembered. Starts and connects nothing.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use clap::{Arg, Command, CommandFactory};
 use serde_json::json;
 use switchboard::catalogue::Item;
+use switchboard::config::cascade::Server;
 use switchboard::config::entry::ToolFilter;
 use switchboard::config::permission::{self, Mode};
 use switchboard::config::scope::Scope;
@@ -15,7 +19,11 @@ use switchboard::remembered::Remembered;
 use switchboard::wire::message::Payload;
 
 use crate::arguments::Arguments;
+use crate::outcome::Failure;
 use crate::session::Session;
+
+/// So much of a name is never changed, however long it is.
+const UNCHANGED: usize = 31;
 
 /// Something that could stand there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,12 +124,12 @@ impl<'c> Place<'c> {
 
     fn candidates(&self, session: &Session, current: &str) -> Vec<Candidate> {
         if let Some(option) = self.pending {
-            return self.values(session, option);
+            return self.values(session, option, current);
         }
         if current.starts_with('-') && !self.is_plain {
             return match (self.option(current), current.split_once('=')) {
-                (Some(option), Some((name, _))) => self
-                    .values(session, option)
+                (Some(option), Some((name, begun))) => self
+                    .values(session, option, begun)
                     .into_iter()
                     .map(|it| Candidate { value: format!("{name}={}", it.value), ..it })
                     .collect(),
@@ -136,7 +144,7 @@ impl<'c> Place<'c> {
         let more = usize::from(self.command.is_allow_missing_positional_set());
         for index in self.positionals..=self.positionals + more {
             if let Some(argument) = self.positional(index) {
-                found.extend(self.values(session, argument));
+                found.extend(self.values(session, argument, current));
             }
         }
         found
@@ -151,7 +159,7 @@ impl<'c> Place<'c> {
             .collect()
     }
 
-    fn values(&self, session: &Session, argument: &Arg) -> Vec<Candidate> {
+    fn values(&self, session: &Session, argument: &Arg, current: &str) -> Vec<Candidate> {
         let possible = argument.get_possible_values();
         if !possible.is_empty() {
             let visible = possible.iter().filter(|it| !it.is_hide_set());
@@ -166,7 +174,7 @@ impl<'c> Place<'c> {
             }
             (command, id) => {
                 // A configuration that cannot be read completes nothing; the command itself will say why.
-                let known = Known::read(session).ok();
+                let known = Known::read(session, current).ok();
                 known.map(|it| it.values(command, id, &self.given)).unwrap_or_default()
             }
         }
@@ -179,25 +187,17 @@ fn about(text: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// What is configured, and what is remembered of it.
-struct Known {
+struct Known<'a> {
     configuration: Configuration,
-    /// Every server that counts, and what it had.
-    servers: Vec<(String, Scope, Remembered)>,
+    folder: PathBuf,
+    /// What was typed of the word so far.
+    current: &'a str,
 }
 
-impl Known {
-    fn read(session: &Session) -> Result<Known, crate::outcome::Failure> {
+impl Known<'_> {
+    fn read<'a>(session: &Session, current: &'a str) -> Result<Known<'a>, Failure> {
         let configuration = session.load()?;
-        let folder = session.machine.places.catalogues();
-        let in_play = configuration.effective.servers.iter().filter(|it| it.is_in_play());
-        let servers = in_play
-            .map(|it| {
-                let remembered = it.fingerprint.as_ref().filter(|_| it.is_ready());
-                let remembered = remembered.map(|print| Remembered::read(&folder, &it.name, print));
-                (it.name.clone(), it.scope(), remembered.unwrap_or_default())
-            })
-            .collect();
-        Ok(Known { configuration, servers })
+        Ok(Known { configuration, folder: session.machine.places.catalogues(), current })
     }
 
     /// What an argument of a command may be.
@@ -206,25 +206,19 @@ impl Known {
         match (command, id) {
             ("call" | "explain", "tool") => self.tools(),
             ("add", "rules") => {
-                let servers = self.servers.iter();
-                let whole = servers.map(|(name, ..)| {
-                    Candidate::new(format!("mcp__{}", sanitised(name)), "all its tools")
-                });
-                self.tools().into_iter().chain(whole).collect()
+                let about = "all its tools";
+                let whole =
+                    |it: &Server| Candidate::new(format!("mcp__{}", sanitised(&it.name)), about);
+                self.servers().map(whole).chain(self.tools()).collect()
             }
             ("remove", "rule") => {
                 let rules = self.configuration.rules.listed().iter();
                 rules.map(|it| Candidate::new(it.rule.to_string(), it.effect.id())).collect()
             }
-            ("search", "words") => {
-                let tools = self.servers.iter().flat_map(|(name, _, it)| {
-                    it.tools.iter().map(move |tool| Candidate::new(tool, name))
-                });
-                tools.collect()
-            }
-            ("prompt" | "complete", "prompt") => self.of(server, |it| &it.prompts),
-            ("read", "uri") | ("subscribe", "uris") => self.of(server, |it| &it.resources),
-            ("complete", "template") => self.of(server, |it| &it.templates),
+            ("search", "words") => self.of(None, |it| it.tools),
+            ("prompt" | "complete", "prompt") => self.of(server, |it| it.prompts),
+            ("read", "uri") | ("subscribe", "uris") => self.of(server, |it| it.resources),
+            ("complete", "template") => self.of(server, |it| it.templates),
             (_, "server" | "servers" | "require") => self.names(),
             (
                 "get" | "enable" | "disable" | "remove" | "logs" | "ping" | "reconnect" | "doctor"
@@ -235,40 +229,39 @@ impl Known {
         }
     }
 
+    fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.configuration.effective.servers.iter().filter(|it| it.is_in_play())
+    }
+
+    fn remembered(&self, server: &Server) -> Remembered {
+        let print = server.fingerprint.as_ref().filter(|_| server.is_ready());
+        let read = |print| Remembered::read(&self.folder, &server.name, print);
+        print.map(read).unwrap_or_default()
+    }
+
     fn names(&self) -> Vec<Candidate> {
-        self.servers.iter().map(|(name, scope, _)| Candidate::new(name, scope.id())).collect()
+        self.servers().map(|it| Candidate::new(&it.name, it.scope().id())).collect()
     }
 
     /// One list of the server that was named before.
-    fn of(
-        &self,
-        server: Option<&str>,
-        list: impl Fn(&Remembered) -> &Vec<String>,
-    ) -> Vec<Candidate> {
-        let named = self.servers.iter().filter(|(name, ..)| server.is_none_or(|it| it == name));
+    fn of(&self, server: Option<&str>, list: impl Fn(Remembered) -> Vec<String>) -> Vec<Candidate> {
+        let named = self.servers().filter(|it| server.is_none_or(|name| name == it.name));
         named
-            .flat_map(|(name, _, it)| list(it).iter().map(move |value| Candidate::new(value, name)))
+            .flat_map(|it| {
+                let values = list(self.remembered(it)).into_iter();
+                values.map(|value| Candidate::new(value, &it.name))
+            })
             .collect()
     }
 
-    /// Every tool by the name that it would be exposed under, under the rules.
+    /// Every tool that may be meant, by the name that it would be exposed under, under the rules.
     fn tools(&self) -> Vec<Candidate> {
-        let item = |name: &String| Item {
-            name: name.clone(),
-            raw: Payload::from_json(
-                json!({"name": name, "inputSchema": {"type": "object"}}).to_string().into(),
-            ),
-        };
-        let items: Vec<Vec<Item>> =
-            self.servers.iter().map(|(_, _, it)| it.tools.iter().map(item).collect()).collect();
+        let servers: Vec<(&Server, Vec<Item>)> =
+            self.servers().map(|it| (it, self.items(it))).collect();
         let none = ToolFilter::default();
-        let filter = |name: &str| {
-            let winner = self.configuration.effective.winner(name);
-            winner.and_then(|it| it.spec.as_ref()).map_or(&none, |spec| &spec.common.tools)
-        };
-        let sources = self.servers.iter().zip(&items).map(|((name, scope, _), tools)| Source {
-            server: name,
-            origin: match scope {
+        let sources = servers.iter().map(|(server, tools)| Source {
+            server: &server.name,
+            origin: match server.scope() {
                 Scope::Connectors => Origin::Connector,
                 Scope::Enterprise
                 | Scope::Dynamic
@@ -278,14 +271,38 @@ impl Known {
                 | Scope::Managed => Origin::Configured,
             },
             tools,
-            filter: filter(name),
+            filter: server.spec.as_ref().map_or(&none, |spec| &spec.common.tools),
         });
         let hidden = |server: &str, tool: &str| {
             let (server, tool) = (sanitised(server), sanitised(tool));
             permission::hides(&self.configuration.rules, &server, &tool).is_some()
         };
-        let rules = pool::Rules { hidden: &hidden, reserved: &std::collections::BTreeSet::new() };
+        let rules = pool::Rules { hidden: &hidden, reserved: &BTreeSet::new() };
         let pool = Pool::default().next(sources, &rules);
         pool.tools().iter().map(|tool| Candidate::new(&tool.exposed, &tool.server)).collect()
+    }
+
+    /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
+    /// of them: only tools that begin alike can want one name.
+    fn items(&self, server: &Server) -> Vec<Item> {
+        let prefix = format!("mcp__{}", sanitised(&server.name));
+        let is_connector = server.scope() == Scope::Connectors;
+        let begins_alike = |name: &str| {
+            let length = name.len().min(self.current.len()).min(UNCHANGED);
+            is_connector || name.as_bytes()[..length] == self.current.as_bytes()[..length]
+        };
+        if !begins_alike(&prefix) {
+            return Vec::new();
+        }
+        let names = self.remembered(server).tools;
+        let meant = names
+            .into_iter()
+            .filter(|name| begins_alike(&format!("{prefix}__{}", sanitised(name))));
+        meant
+            .map(|name| {
+                let raw = json!({"name": name, "inputSchema": {"type": "object"}}).to_string();
+                Item { name, raw: Payload::from_json(raw.into()) }
+            })
+            .collect()
     }
 }

@@ -73,7 +73,7 @@ fn commands_flags_and_fixed_values_come_from_the_table() {
     assert_eq!(words(&scene, &["call", "--mo"]), ["--mode"]);
     assert_eq!(words(&scene, &["call", "--", "--mo"]), Vec::<String>::new());
     assert_eq!(words(&scene, &["completions", "z"]), ["zsh"]);
-    assert_eq!(words(&scene, &["man", "comple"]), ["complete", "completions"]);
+    assert_eq!(words(&scene, &["man", "comple"]), ["complete", "completions"]); // misspelt on purpose
 }
 
 #[test]

@@ -136,3 +136,15 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
         scene.swb(&["ping", name]).ok();
     }
 }
+
+#[test]
+fn a_server_of_another_library_completes_arguments_in_the_light_of_others() {
+    let mut scene = scene();
+    scene.set("MCP_TIMEOUT", "60000");
+    write(&scene, &[("everything", entry(&real::everything(Via::Stdio)))]);
+    let complete = ["complete", "everything", "--prompt", "completable-prompt"];
+    let departments = scene.swb(&[&complete[..], &["department", "S"]].concat());
+    assert_eq!(departments.ok(), "Sales\nSupport\n");
+    let names = ["name", "", "--context", "department=Sales"];
+    assert_eq!(scene.swb(&[&complete[..], &names].concat()).ok(), "David\nEve\nFrank\n");
+}

@@ -118,10 +118,6 @@ impl Person {
             let who = "you said yes".to_owned();
             match (line.trim(), of_tool) {
                 ("y" | "Y" | "yes", _) => return Consented::Yes { who, holds: Holds::Once },
-                ("s" | "S", Some(_)) => match rule(keyboard, &ask.suggestions).await {
-                    Some(rule) => return Consented::Yes { who, holds: Holds::Session(rule.rule) },
-                    None => return silent(),
-                },
                 ("a" | "A", Some(_)) => match rule(keyboard, &ask.suggestions).await {
                     Some(rule) => return Consented::Yes { who, holds: Holds::Always(rule.rule) },
                     None => return silent(),
@@ -174,9 +170,7 @@ fn question(ask: &PermissionQuestion<'_>) -> String {
     let _infallible = writeln!(text, "({})", printable(&ask.because));
     text.push_str("  y  once\n");
     if ask.suggestions.iter().any(|it| it.breadth == Breadth::Tool) {
-        text.push_str(
-            "  s  for this session\n  a  always, as a rule in your settings for this project\n",
-        );
+        text.push_str("  a  always, as a rule in your settings for this project\n");
     }
     text.push_str("  n  no (also Enter)\n");
     text

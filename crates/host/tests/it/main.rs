@@ -3,6 +3,7 @@
 mod built_in;
 mod calls;
 mod changes;
+mod counselling;
 mod engine;
 mod examples;
 mod following;

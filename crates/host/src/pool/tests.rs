@@ -490,3 +490,16 @@ proptest! {
         prop_assert_eq!(names(&before), names(&after));
     }
 }
+
+#[test]
+fn arguments_are_checked_by_what_a_model_is_not_shown() {
+    let tool = tool(&json!({"name": "t", "inputSchema": {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "name": {"type": "string"}},
+        "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
+    }}));
+    assert!(tool.input_schema.decode::<Json>().expect("JSON").get("anyOf").is_none());
+    assert_eq!(check(&tool, &json!({"name": "x"})), Ok(()));
+    let faults = check(&tool, &json!({})).expect_err("one of the two has to be there");
+    assert_eq!(faults[0].to_string(), "`id` is missing");
+}

@@ -12,7 +12,7 @@ use switchboard_wire::mirror::Mirror;
 use crate::perform::{McpTool, Perform};
 
 use super::argument_check::Checker;
-use super::input_schema::{Reason, normalised};
+use super::input_schema::{Normal, Reason, normalised};
 use super::suspicion::{Flag, inspect};
 
 /// The longest description that a model is shown, in characters.
@@ -37,6 +37,8 @@ pub struct Tool {
     pub description: String,
     /// What it takes: JSON Schema 2020-12 with an object at its root.
     pub input_schema: Payload,
+    /// The same with what model APIs cannot be told, where there is any of that; arguments are checked by it.
+    pub(super) checked_schema: Option<Payload>,
     /// What it gives, as the server wrote it.
     pub output_schema: Option<Payload>,
     /// What the server says about its effects.
@@ -111,6 +113,7 @@ impl Tool {
             title: None,
             description: description.to_owned(),
             input_schema,
+            checked_schema: None,
             output_schema: None,
             annotations: Annotations {
                 read_only: true,
@@ -192,6 +195,7 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
     if let Some(schema) = definition.input_schema {
         inspect_schema(schema.get(), &mut flags);
     }
+    let Normal { shown, checked } = normalised(definition.input_schema, raw)?;
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
     Ok(Tool {
         exposed: exposed.to_owned(),
@@ -199,7 +203,8 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
         name: name.to_owned(),
         title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
         description: capped(description),
-        input_schema: normalised(definition.input_schema, raw)?,
+        input_schema: shown,
+        checked_schema: checked,
         output_schema: definition.output_schema.filter(|it| it.get() != "null").map(part),
         annotations: annotations(&hints),
         mirror: mirror(definition.input_schema),

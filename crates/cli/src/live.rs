@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::address::Around;
+use switchboard::address::{Around, Linked};
 use switchboard::config::cascade::Server;
 use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, Wanted};
@@ -97,6 +97,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
             home: machine.home.clone(),
             working_folder: machine.working_folder.clone(),
             variables: BTreeMap::clone(&machine.variables),
+            linked: Linked::default(),
         },
         local_width: number(session, "MCP_SERVER_CONNECTION_BATCH_SIZE", engine::LOCAL_WIDTH)?,
         remote_width: number(

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use switchboard_config::entry::{Ide, Remote, ServerSpec, Stdio, Transport};
 use switchboard_config::template::{SecretReference, Template, Text};
 use switchboard_wire::dial::Address;
+use switchboard_wire::memory::MemoryLink;
 use switchboard_wire::network::Target;
 use switchboard_wire::process::Program;
 use url::Url;
@@ -26,6 +28,29 @@ pub struct Around {
     pub working_folder: PathBuf,
     /// Our environment.
     pub variables: BTreeMap<String, String>,
+    /// Servers inside this process.
+    pub linked: Linked,
+}
+
+/// Begins a conversation with a server inside this process, and gives our end of it.
+pub type BeginLinked = Arc<dyn Fn() -> MemoryLink + Send + Sync>;
+
+/// Servers inside this process, by the names that `sdk` entries give them.
+#[derive(Clone, Default)]
+pub struct Linked(BTreeMap<String, BeginLinked>);
+
+impl Linked {
+    /// Adds a server.
+    pub fn with(mut self, name: &str, begin: BeginLinked) -> Linked {
+        self.0.insert(name.to_owned(), begin);
+        self
+    }
+}
+
+impl fmt::Debug for Linked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 impl fmt::Debug for Around {
@@ -95,7 +120,10 @@ pub fn of(spec: &ServerSpec, around: &Around) -> Result<Address, Cause> {
         Transport::Ws(remote) => target(remote, around).map(Address::WebSocket),
         Transport::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
         Transport::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
-        Transport::Sdk { .. } => Err(Cause::of(CauseKind::NotHere)),
+        Transport::Sdk { name } => {
+            let begin = around.linked.0.get(name).cloned();
+            begin.map(Address::Linked).ok_or_else(|| Cause::of(CauseKind::NotHere))
+        }
     }
 }
 
@@ -220,6 +248,7 @@ mod tests {
             home: folder.to_owned(),
             working_folder: folder.to_owned(),
             variables: BTreeMap::from([pair("PATH", "/bin"), pair("X_TOKEN", "secret")]),
+            linked: Linked::default(),
         }
     }
 

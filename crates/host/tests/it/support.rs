@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
+use switchboard::address::{Around, Linked};
 use switchboard::ask::{AskError, Repeat};
 use switchboard::audit::Audit;
 use switchboard::calling::{
@@ -215,6 +215,7 @@ pub fn options(folder: &Path) -> Options {
             home: folder.clone(),
             working_folder: folder.clone(),
             variables: BTreeMap::from([("PATH".to_owned(), path)]),
+            linked: Linked::default(),
         },
         local_width: 3,
         remote_width: 20,

@@ -261,6 +261,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.audit.record(self.record.clone().after(self.began.elapsed()));
+        let record = std::mem::take(&mut self.record);
+        self.audit.record(record.after(self.began.elapsed()));
     }
 }

@@ -221,6 +221,8 @@ struct Listed<'a> {
     item: &'a Item,
     prefix: Arc<str>,
     shared: Shared,
+    /// The place of its server among the sources.
+    rank: usize,
 }
 
 impl<'a> Listed<'a> {
@@ -229,32 +231,38 @@ impl<'a> Listed<'a> {
     }
 }
 
-/// Every tool of every server, by server and tool, each of them once.
+/// Every tool of every server, in the order of the servers and by name, each of them once.
 fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
     let mut owners: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         owners.entry(prefix).or_default().insert(source.server);
     }
-    let mut all = Vec::new();
+    let mut all: Vec<Listed<'_>> = Vec::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         let is_shared = owners.get(&prefix).is_some_and(|owners| owners.len() > 1);
         let shared = if is_shared { Shared::Yes } else { Shared::No };
         let prefix: Arc<str> = prefix.into();
-        let one = |item| Listed { source, item, prefix: prefix.clone(), shared };
+        // A server that comes in two parts has them side by side.
+        let rank = match all.last() {
+            Some(last) if last.source.server == source.server => last.rank,
+            Some(last) => last.rank + 1,
+            None => 0,
+        };
+        let one = |item| Listed { source, item, prefix: prefix.clone(), shared, rank };
         let first = all.len();
         all.extend(source.tools.iter().map(one));
         all[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
     }
-    // Sources come by name, so that this only finds what one server sent in two parts.
+    // This only moves what one server sent in two parts.
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     all.dedup_by(|a, b| key(a) == key(b));
     all
 }
 
-fn key<'a>(listed: &Listed<'a>) -> (&'a str, &'a str) {
-    (listed.source.server, &listed.item.name)
+fn key<'a>(listed: &Listed<'a>) -> (usize, &'a str) {
+    (listed.rank, &listed.item.name)
 }
 
 fn is_wanted(filter: &ToolFilter, tool: &str) -> bool {

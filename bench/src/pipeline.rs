@@ -76,7 +76,7 @@ fn server() -> BeginLinked {
 async fn serve(mut connection: Connection) {
     while let Some(event) = connection.events.recv().await {
         let Event::Request(request) = event else { continue };
-        match answer(&request.method) {
+        match answer(&request.method, request.params.as_ref()) {
             Some(answer) => request.answer(answer).await,
             None => {
                 let (code, message) = (-32601, "there is no such method".to_owned());
@@ -86,11 +86,12 @@ async fn serve(mut connection: Connection) {
     }
 }
 
-fn answer(method: &str) -> Option<Payload> {
+fn answer(method: &str, params: Option<&Payload>) -> Option<Payload> {
+    let asked = || params.and_then(|it| it.decode::<Json>().ok()).unwrap_or_default();
     let text = "x".repeat(60);
     let answer = match method {
         "initialize" => json!({
-            "protocolVersion": "2025-06-18",
+            "protocolVersion": asked()["protocolVersion"],
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "linked", "version": "1"},
         }),

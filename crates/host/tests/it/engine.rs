@@ -1,14 +1,21 @@
 //! The engine: every transport, both eras, many servers at once, and changes while it runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value as Json, json};
+use switchboard::address::{BeginLinked, Linked};
 use switchboard::ask::Question;
 use switchboard::catalogue::List;
+use switchboard::cause::CauseKind;
 use switchboard::connection::Status;
 use switchboard::wire::era::Era;
+use switchboard::wire::memory;
+use switchboard::wire::message::{Payload, RemoteError};
+use switchboard::wire::peer::{Connection, Event, Peer};
 use testkit::{Script, Scripted, Served};
 
-use crate::support::{Bench, remote};
+use crate::support::{Bench, cause, remote};
 
 #[tokio::test]
 async fn every_transport_is_connected_to_in_both_eras() {
@@ -48,4 +55,43 @@ async fn every_transport_is_connected_to_in_both_eras() {
         bench.host.ask(name, asked).await.expect("it answers");
     }
     bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_inside_the_embedding_program_is_connected_to_by_its_name_there() {
+    let begin: BeginLinked = Arc::new(|| {
+        let (ours, its) = memory::pair();
+        tokio::spawn(answering(Peer::start(its)));
+        ours
+    });
+    let bench = Bench::with(|options| {
+        options.around.linked = Linked::default().with("inside", begin.clone());
+    });
+    let entry = |name: &str| format!(r#"{{"type": "sdk", "name": "{name}"}}"#);
+    bench.apply(&[("s", entry("inside")), ("t", entry("elsewhere"))]).await;
+    assert_eq!(bench.view("s").await.status, Status::Connected);
+    let elsewhere = bench.view("t").await;
+    assert!(matches!(cause(&elsewhere).kind, CauseKind::NotHere));
+    bench.stop().await;
+}
+
+/// A server that can be introduced to and nothing else.
+async fn answering(mut connection: Connection) {
+    while let Some(event) = connection.events.recv().await {
+        let Event::Request(request) = event else { continue };
+        let asked: Json =
+            request.params.as_ref().map_or(Json::Null, |it| it.decode().expect("JSON"));
+        let introduction = json!({
+            "protocolVersion": asked["protocolVersion"],
+            "capabilities": {},
+            "serverInfo": {"name": "inside", "version": "1"},
+        });
+        match request.method == "initialize" {
+            true => request.answer(Payload::of(&introduction).expect("JSON")).await,
+            false => {
+                let (code, message) = (-32601, "there is no such method".to_owned());
+                request.refuse(RemoteError { code, message, data: None }).await;
+            }
+        }
+    }
 }

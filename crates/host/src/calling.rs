@@ -193,7 +193,7 @@ async fn permit(desk: &Desk, tool: &Tool, arguments: &Json) -> Result<Permit, Ca
         // It only reads what other rules let the person's servers say; what they hide, it hides too.
         return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
     }
-    let (server, name) = (naming::sanitised(&tool.server), naming::sanitised(&tool.name));
+    let (server, name) = (naming::as_in_rules(&tool.server), naming::as_in_rules(&tool.name));
     let request = request(desk, tool, (&server, &name), arguments);
     let Decision { verdict, because } = permission::decide(&desk.rules, &request, desk.mode);
     let because = because.to_string();

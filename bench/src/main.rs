@@ -7,6 +7,8 @@ mod failure;
 mod fleet;
 mod list;
 mod measure;
+mod pipeline;
+mod pool;
 mod scene;
 mod start;
 mod subject;
@@ -34,6 +36,7 @@ What:
                  installs those into bench/.peers; one transport alone is printed and not kept
   fleet          fifty servers at once, and what `swb` needs while ten are connected and nothing happens;
                  SWB_BIN as above
+  pool           what a pool of 10,000 tools costs, and what a call costs on its way through the host
   start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
   install-peers  install the other programs into bench/.peers, with npm
@@ -59,6 +62,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
         "list" => list::run(&Workplace::from_environment()?),
         "calls" => calls::run(&Workplace::from_environment()?, rest),
         "fleet" => fleet::run(&Workplace::from_environment()?),
+        "pool" => pool::run(&Workplace::from_environment()?),
         "start" => start::run(&Workplace::from_environment()?),
         "wire" => wire::run(&Workplace::from_environment()?),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),

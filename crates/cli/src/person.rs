@@ -160,7 +160,7 @@ fn question(ask: &PermissionQuestion<'_>) -> String {
         paint(Meaning::Strong, printable(&tool.name)),
     );
     text.push_str(&arguments(ask, SHOWN));
-    for flag in &tool.flags {
+    for flag in tool.flags() {
         let _infallible =
             writeln!(text, "{} {}", paint(Meaning::Bad, "odd:"), printable(&flag.to_string()));
     }

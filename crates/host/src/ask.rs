@@ -1,6 +1,7 @@
 //! One question to one server: connects where nothing is connected, mends what broke, and asks again only where
 //! that is safe.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +19,13 @@ use crate::trouble;
 /// The most that one question is asked, however often it is not heard.
 const ATTEMPTS: usize = 3;
 /// The method that needs a permit.
-const TOOL_CALL: &str = "tools/call";
+pub(crate) const TOOL_CALL: &str = "tools/call";
 
 /// A question.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The method.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
     /// May it be asked twice?
@@ -48,9 +49,9 @@ pub enum Repeat {
 
 impl Question {
     /// A question that changes nothing.
-    pub fn harmless(method: &str, patience: Duration) -> Question {
+    pub fn harmless(method: impl Into<Cow<'static, str>>, patience: Duration) -> Question {
         Question {
-            method: method.to_owned(),
+            method: method.into(),
             params: None,
             repeat: Repeat::Harmless,
             patience,
@@ -135,7 +136,8 @@ impl Host {
     /// Asks one server, whatever it wants visited first.
     pub(crate) async fn put(&self, server: &str, question: Question) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
-        let handle = self.handle(server).ok_or_else(no_server)?;
+        let handles = self.handles();
+        let handle = handles.get(server).ok_or_else(no_server)?;
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
         let mut attempt = 1;
         let mut was_repeated = false;
@@ -153,7 +155,7 @@ impl Host {
                 return Err(explain(server, error, question.repeat));
             }
             attempt += 1;
-            live = mended(&handle, &live, &error).await.map_err(AskError::NotConnected)?;
+            live = mended(handle, &live, &error).await.map_err(AskError::NotConnected)?;
         }
     }
 

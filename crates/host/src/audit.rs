@@ -22,9 +22,11 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 const KEPT: usize = 8;
 /// How many records may wait for the disk before callers wait too: nothing is left out here.
 const WAITING: usize = 1024;
+/// Records that come this close together are written together.
+const TOGETHER: Duration = Duration::from_millis(2);
 
 /// One call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// When it began, in UTC.
@@ -122,6 +124,7 @@ fn canonical(value: &Json, text: &mut String) {
 #[derive(Debug, Clone)]
 pub struct Audit {
     to_disk: blocking::SyncSender<Order>,
+    writer: thread::Thread,
 }
 
 #[derive(Debug)]
@@ -136,8 +139,9 @@ impl Audit {
         let (to_disk, orders) = blocking::sync_channel(WAITING);
         let writer = Writer { path: path.to_owned(), largest: LARGEST };
         // Ends when the last handle is dropped; `settle` waits for what is under way.
-        thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(orders))?;
-        Ok(Audit { to_disk })
+        let begun = thread::Builder::new().name("audit".to_owned());
+        let begun = begun.spawn(move || writer.run(&orders))?;
+        Ok(Audit { to_disk, writer: begun.thread().clone() })
     }
 
     /// Adds a record. Nobody waits: where the disk is very slow, a thread of its own does.
@@ -153,12 +157,23 @@ impl Audit {
     /// Comes back when everything so far is on disk.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
-        let to_disk = self.to_disk.clone();
-        let asked = tokio::task::spawn_blocking(move || to_disk.send(Order::Settled(done)).is_ok());
+        let Audit { to_disk, writer } = self.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let is_asked = to_disk.send(Order::Settled(done)).is_ok();
+            writer.unpark();
+            is_asked
+        });
         if asked.await.unwrap_or(false) {
             let _writer_gone = settled.await;
         }
     }
+}
+
+/// A record as it is written. One that cannot be written as JSON does not exist.
+fn line(record: &Record) -> Vec<u8> {
+    let mut line = serde_json::to_vec(record).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 struct Writer {
@@ -167,30 +182,38 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(self, orders: blocking::Receiver<Order>) {
+    fn run(self, orders: &blocking::Receiver<Order>) {
         let mut file = None;
-        for order in orders {
-            match order {
-                Order::Append(record) => {
-                    // A disk that is full must not stop the work; the next record tries anew.
-                    file = self.append(file, &record).ok();
+        while let Ok(first) = orders.recv() {
+            let mut lines = Vec::new();
+            let mut waiting = Vec::new();
+            for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
+                match order {
+                    Order::Append(record) => lines.extend(line(&record)),
+                    Order::Settled(done) => waiting.push(done),
                 }
-                Order::Settled(done) => {
-                    let _nobody_waits = done.send(());
-                }
+            }
+            if !lines.is_empty() {
+                // A disk that is full must not stop the work; the next record tries anew.
+                file = self.append(file, &lines).ok();
+            }
+            if waiting.is_empty() {
+                // Being woken for each of many records costs their callers more than all the rest.
+                thread::park_timeout(TOGETHER);
+            }
+            for done in waiting {
+                let _nobody_waits = done.send(());
             }
         }
     }
 
-    /// One write a record, so that several processes can append to one file.
-    fn append(&self, file: Option<File>, record: &Record) -> io::Result<File> {
+    /// Whole lines in one write, so that several processes can append to one file.
+    fn append(&self, file: Option<File>, lines: &[u8]) -> io::Result<File> {
         let mut file = match file {
             Some(file) => file,
             None => store::append(&self.path)?,
         };
-        let mut line = serde_json::to_string(record)?;
-        line.push('\n');
-        file.write_all(line.as_bytes())?;
+        file.write_all(lines)?;
         match file.metadata()?.len() >= self.largest {
             true => {
                 drop(file);
@@ -282,7 +305,8 @@ mod tests {
         let writer = Writer { path: path.clone(), largest: 1000 };
         let mut file = None;
         for number in 0..200 {
-            file = Some(writer.append(file, &record(&number.to_string())).expect("written"));
+            let line = line(&record(&number.to_string()));
+            file = Some(writer.append(file, &line).expect("written"));
         }
         let kept = read(&path).expect("read");
         assert_eq!(kept.last().map(|it| it.tool.as_str()), Some("199"));

@@ -287,7 +287,7 @@ async fn permit(
         // It only reads what other rules let the person's servers say; what they hide, it hides too.
         return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
     }
-    let (server, name) = (naming::sanitised(&tool.server), naming::sanitised(&tool.name));
+    let (server, name) = (naming::as_in_rules(&tool.server), naming::as_in_rules(&tool.name));
     let rules = desk.rules.now();
     let request = request(desk, tool, (&server, &name), arguments);
     let Decision { verdict, because } = permission::decide(&rules, &request, desk.mode);
@@ -414,6 +414,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.audit.record(self.record.clone().after(self.began.elapsed()));
+        let record = std::mem::take(&mut self.record);
+        self.audit.record(record.after(self.began.elapsed()));
     }
 }

@@ -259,10 +259,13 @@ impl Handle {
 
     /// A connection that stands and is newer than `seen`, made now where there is none. The error is why there is none.
     pub(crate) async fn live(&self, seen: Option<u64>) -> Result<Live, Arc<View>> {
-        let mut view = self.view.clone();
         let is_newer = |live: &Live| seen.is_none_or(|seen| live.generation > seen);
-        let first = view.borrow_and_update().clone();
-        if let Some(live) = first.live.clone().filter(is_newer) {
+        if let Some(live) = self.view.borrow().live.as_ref().filter(|it| is_newer(it)) {
+            return Ok(live.clone());
+        }
+        let mut view = self.view.clone();
+        let first = view.borrow_and_update().live.clone();
+        if let Some(live) = first.filter(is_newer) {
             return Ok(live);
         }
         if self.commands.send(Command::Want).await.is_err() {

@@ -351,8 +351,12 @@ impl Host {
         &self.shelf
     }
 
+    pub(crate) fn handles(&self) -> Arc<BTreeMap<String, Handle>> {
+        self.snapshots.borrow().handles.clone()
+    }
+
     pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
-        self.snapshots.borrow().handles.get(name).cloned()
+        self.handles().get(name).cloned()
     }
 
     /// Ends every server in order, and whatever they started. Comes back when all is gone.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use switchboard_wire::message::Payload;
 
-use crate::ask::{AskError, Question, Repeat};
+use crate::ask::{AskError, Question, Repeat, TOOL_CALL};
 use crate::calling::{Desk, Permit, ToolCall};
 use crate::engine::Host;
 use crate::pool::tool::Tool;
@@ -50,7 +50,7 @@ impl Perform for McpTool {
             let mirrored = mirrored.map(|mirror| mirror.headers(&arguments));
             let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
             let question = Question {
-                method: "tools/call".to_owned(),
+                method: TOOL_CALL.into(),
                 params: Some(params),
                 repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
                 patience: call.patience,

@@ -7,6 +7,7 @@
 pub mod argument_check;
 pub mod difference;
 pub mod input_schema;
+mod likeness;
 pub mod naming;
 pub mod suspicion;
 pub mod tool;
@@ -20,6 +21,7 @@ use switchboard_config::entry::ToolFilter;
 
 use crate::catalogue::Item;
 use input_schema::Reason;
+use likeness::Wanted;
 use naming::{Candidate, Contested, Origin, Shared};
 use tool::Tool;
 use tool_search::{Index, Match};
@@ -84,37 +86,44 @@ impl Pool {
         rules: &Rules<'_>,
     ) -> Pool {
         let mut sources: Vec<Source<'_>> = sources.into_iter().collect();
-        sources.sort_by_key(|source| source.server);
+        // As their tools are going to be sorted, nearly always.
+        sources.sort_by_cached_key(|it| (naming::prefix(it.server, it.origin) + "__", it.server));
         let listed = listed(&sources);
         let candidates: Vec<Candidate<'_>> = listed.iter().map(Listed::candidate).collect();
         let is_reserved = |name: &str| rules.built_in.iter().any(|it| it.exposed == name);
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
+        let is_seen = |it: &Listed<'_>| {
+            let tool = &it.item.name;
+            is_wanted(it.source.filter, tool) && !(rules.hidden)(it.source.server, tool)
+        };
+        let wanted: Vec<(&Listed<'_>, &str)> = (listed.iter().zip(&names))
+            .filter(|(it, _)| is_seen(it))
+            .map(|(it, name)| (it, name.as_str()))
+            .collect();
         let mut pool = Pool { revision: self.revision + 1, contested, ..Pool::default() };
-        for (listed, exposed) in listed.iter().zip(&names) {
-            let (server, item) = (listed.source.server, listed.item);
-            if !is_wanted(listed.source.filter, &item.name) || (rules.hidden)(server, &item.name) {
-                continue;
+        pool.tools.reserve(wanted.len() + rules.built_in.len());
+        for read in side_by_side(&wanted, |(listed, exposed)| self.taken(listed, exposed)) {
+            match read {
+                Ok(tool) => pool.tools.push(tool),
+                Err(quarantined) => pool.quarantined.push(quarantined),
             }
-            let reason = match self.reused(listed, exposed) {
-                Some(tool) => {
-                    pool.tools.push(tool);
-                    continue;
-                }
-                None => match tool::read(server, &item.name, exposed, &item.raw) {
-                    Ok(tool) => {
-                        pool.tools.push(Arc::new(tool));
-                        continue;
-                    }
-                    Err(reason) => reason,
-                },
-            };
-            let (server, tool) = (server.to_owned(), item.name.clone());
-            pool.quarantined.push(Quarantined { server, tool, reason });
         }
+        pool.quarantined.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
         pool.tools.extend(rules.built_in.iter().cloned());
         // They are nearly in order, which this kind of sorting makes use of.
         pool.tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         pool
+    }
+
+    /// The tool as this pool has it or as it is read now, or why it is kept apart.
+    fn taken(&self, listed: &Listed<'_>, exposed: &str) -> Result<Arc<Tool>, Quarantined> {
+        if let Some(tool) = self.reused(listed, exposed) {
+            return Ok(tool);
+        }
+        let (server, item) = (listed.source.server, listed.item);
+        tool::read(server, &item.name, exposed, &item.raw).map(Arc::new).map_err(|reason| {
+            Quarantined { server: server.to_owned(), tool: item.name.clone(), reason }
+        })
     }
 
     /// The tool as this pool has it, where it is the same to the byte.
@@ -167,29 +176,43 @@ impl Pool {
 
     /// The tools whose names are closest to a name that nobody has, closest first, at most so many.
     pub fn nearest(&self, name: &str, most: usize) -> Vec<&Arc<Tool>> {
-        let wanted: String = name.to_lowercase().chars().take(naming::LONGEST_NAME * 2).collect();
-        let mut close: Vec<(usize, &Arc<Tool>)> =
-            self.tools.iter().filter_map(|tool| Some((distance(&wanted, tool)?, tool))).collect();
-        close.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.exposed.cmp(&b.1.exposed)));
-        close.into_iter().take(most).map(|(_, tool)| tool).collect()
+        let wanted = Wanted::new(name);
+        let mut close: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(most + 1);
+        // They come by name: of two that are as close, the first one stays before the second.
+        for tool in &self.tools {
+            let limit = match close.last() {
+                Some((worst, _)) if close.len() == most => *worst,
+                Some(_) | None => usize::MAX,
+            };
+            if let Some(distance) = wanted.distance(tool, limit) {
+                let at = close.partition_point(|it| it.0 <= distance);
+                close.insert(at, (distance, tool));
+                close.truncate(most);
+            }
+        }
+        close.into_iter().map(|(_, tool)| tool).collect()
     }
 }
 
-/// How far a name is from a tool's exposed name or its own, where that is not far.
-fn distance(wanted: &str, tool: &Tool) -> Option<usize> {
-    // A name that is contested now was perhaps this one's alone before.
-    if tool.exposed.to_lowercase().strip_prefix(wanted).is_some_and(naming::is_suffix) {
-        return Some(1);
+/// Does the same to all of many, on several threads where that is quicker, and keeps their order.
+fn side_by_side<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync) -> Vec<U> {
+    /// Starting a thread takes as long as a hundred tools do.
+    const WORTH_A_THREAD: usize = 1000;
+    const MOST_THREADS: usize = 4;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let threads = cores.min(MOST_THREADS).min(all.len() / WORTH_A_THREAD);
+    if threads <= 1 {
+        return all.iter().map(|it| act(*it)).collect();
     }
-    let close = |name: &str| {
-        let most = 1 + name.len() / 5;
-        if name.len().abs_diff(wanted.len()) > most {
-            return None;
-        }
-        let distance = strsim::damerau_levenshtein(wanted, &name.to_lowercase());
-        (distance <= most).then_some(distance)
-    };
-    close(&tool.exposed).into_iter().chain(close(&tool.name)).min()
+    let piece = all.len().div_ceil(threads);
+    let work = |piece: &[T]| piece.iter().map(|it| act(*it)).collect::<Vec<U>>();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let begun: Vec<_> =
+            all.chunks(piece).map(|piece| scope.spawn(move || work(piece))).collect();
+        let done = begun.into_iter().map(std::thread::ScopedJoinHandle::join);
+        done.flat_map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// A tool that was listed, whether it is shown or not.
@@ -198,6 +221,8 @@ struct Listed<'a> {
     item: &'a Item,
     prefix: Arc<str>,
     shared: Shared,
+    /// The place of its server among the sources.
+    rank: usize,
 }
 
 impl<'a> Listed<'a> {
@@ -206,32 +231,38 @@ impl<'a> Listed<'a> {
     }
 }
 
-/// Every tool of every server, by server and tool, each of them once.
+/// Every tool of every server, in the order of the servers and by name, each of them once.
 fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
     let mut owners: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         owners.entry(prefix).or_default().insert(source.server);
     }
-    let mut all = Vec::new();
+    let mut all: Vec<Listed<'_>> = Vec::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         let is_shared = owners.get(&prefix).is_some_and(|owners| owners.len() > 1);
         let shared = if is_shared { Shared::Yes } else { Shared::No };
         let prefix: Arc<str> = prefix.into();
-        let one = |item| Listed { source, item, prefix: prefix.clone(), shared };
+        // A server that comes in two parts has them side by side.
+        let rank = match all.last() {
+            Some(last) if last.source.server == source.server => last.rank,
+            Some(last) => last.rank + 1,
+            None => 0,
+        };
+        let one = |item| Listed { source, item, prefix: prefix.clone(), shared, rank };
         let first = all.len();
         all.extend(source.tools.iter().map(one));
         all[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
     }
-    // Sources come by name, so that this only finds what one server sent in two parts.
+    // This only moves what one server sent in two parts.
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     all.dedup_by(|a, b| key(a) == key(b));
     all
 }
 
-fn key<'a>(listed: &Listed<'a>) -> (&'a str, &'a str) {
-    (listed.source.server, &listed.item.name)
+fn key<'a>(listed: &Listed<'a>) -> (usize, &'a str) {
+    (listed.rank, &listed.item.name)
 }
 
 fn is_wanted(filter: &ToolFilter, tool: &str) -> bool {

@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
-use switchboard::ask::Question;
 use switchboard::connection::Status;
 use switchboard::connection::state::Persistence;
-use switchboard::wire::message::Payload;
 use switchboard::yielded::keep::Keep;
 use switchboard::yielded::{self, Limits};
 
@@ -39,16 +36,12 @@ pub fn run(arguments: &Read, session: &Session) -> Result<Done, Failure> {
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
         }
-        let has_resources =
-            view.introduction.as_ref().is_some_and(|it| it.capabilities.resources.is_some());
-        if !has_resources {
+        if !view.has_resources() {
             let message = format!("`{}` has no resources", arguments.server);
             return Err(Failure::new(Exit::NotFound, &message));
         }
-        let params = json!({"uri": arguments.uri}).to_string();
-        let mut question = Question::harmless("resources/read", PATIENCE);
-        question.params = Some(Payload::from_json(params.into()));
-        host.ask(&arguments.server, question).await.map_err(|error| prompt::failure(&error))
+        let reading = host.read(&arguments.server, &arguments.uri, PATIENCE);
+        reading.await.map_err(|error| prompt::failure(&error))
     })?;
     let keep = Keep::below(&session.machine.places.data);
     Ok(call::show(session, &yielded::of_read(&answer, &arguments.server, &limits, &keep)))

@@ -50,7 +50,7 @@ pub(super) fn tool_json(pool: &Pool, tool: &Tool) -> Json {
             "openWorldHint": tool.annotations.open_world,
         },
         "deferred": pool.is_deferred(tool),
-        "flags": tool.flags.iter().map(|flag| flag.id()).collect::<Vec<_>>(),
+        "flags": tool.flags().iter().map(|flag| flag.id()).collect::<Vec<_>>(),
     })
 }
 

@@ -214,3 +214,29 @@ fn a_terminal_sees_one_line_that_goes_away_and_a_pipe_sees_none() {
     let ran = scene.swb(&["call", "mcp__s__slow", "ms:=30", "steps:=3"]);
     assert_eq!((ran.ok(), ran.stderr.as_str()), ("took 30 ms\n", ""));
 }
+
+#[test]
+fn our_own_tools_are_called_without_a_rule() {
+    let scene = scene();
+    let some = Scripted::entry(&Script::modern().resources(1));
+    let hidden = Scripted::entry(&Script::modern().resources(1));
+    let servers = format!(r#"{{"some": {some}, "hidden": {hidden}}}"#);
+    scene.write(
+        USER,
+        &format!(r#"{{"permissions": {{"deny": ["mcp__hidden"]}}, "mcpServers": {servers}}}"#),
+    );
+    let listed = scene.swb(&["call", "ListMcpResources"]);
+    let listed: Json = serde_json::from_str(listed.ok()).expect("JSON");
+    let expected = json!([{
+        "uri": "scripted://resource/0", "server": "some", "name": "resource_0", "mimeType": "text/plain",
+    }]);
+    assert_eq!(listed, expected);
+    let of = |server: &str| {
+        let server = format!("server={server}");
+        scene.swb(&["call", "ReadMcpResource", &server, "uri=scripted://resource/0"])
+    };
+    assert_eq!(of("some").ok(), "the text of resource 0\n");
+    assert_eq!(of("hidden").code, 11);
+    assert_eq!(scene.swb(&["call", "ReadMcpResult", "id=../../etc/passwd"]).code, 11);
+    assert_eq!(audited(&scene)[0], ("ListMcpResources".into(), "ok".into()));
+}

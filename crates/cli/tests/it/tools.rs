@@ -24,6 +24,9 @@ fn every_tool_has_the_name_that_a_model_would_see() {
     let echo = tools.iter().find(|it| it["name"] == "mcp__local__echo").expect("it is there");
     assert_eq!((&echo["server"], &echo["tool"]), (&json!("local"), &json!("echo")));
     assert_eq!(echo["inputSchema"]["type"], "object");
+    let ours = tools.iter().find(|it| it["name"] == "ListMcpResources").expect("it is there");
+    assert_eq!((&ours["server"], &ours["deferred"]), (&json!(null), &json!(true)));
+    assert_eq!(echo["deferred"], false);
     let text = scene.swb(&["tools", "local"]);
     assert!(
         text.ok().contains("mcp__local__add") && !text.stdout.contains("far-away"),

@@ -1,9 +1,9 @@
 //! What is passed on of an answer, without holding anybody up: little text is looked at where we are, everything
 //! else on a thread that may take its time, and answers with pictures only so many at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use switchboard_wire::message::Payload;
 use tokio::sync::Semaphore;
 
@@ -19,6 +19,10 @@ pub(crate) const PICTURES_AT_ONCE: usize = 4;
 /// An answer of at most so many bytes is looked at where we are, if all of it is text.
 const LITTLE: usize = 16 * 1024;
 
+/// What pictures and other binary data are members of, and what hides the names of members.
+static WORDS: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["\"data\"", "\"blob\"", "\\u"].map(Finder::new));
+
 /// How much there is to do for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
@@ -33,14 +37,15 @@ enum Weight {
 /// A doubt makes it heavier.
 fn weight(answer: &Payload, limits: &Limits) -> Weight {
     let bytes = answer.as_bytes();
+    let [data, blob, escape] = &*WORDS;
+    let may_hold = |word: &Finder<'_>| word.find(bytes).is_some();
     // Names of members may be written with escapes, so that they cannot be looked for.
-    let may_hold = |word: &[u8]| memmem::find(bytes, word).is_some();
-    if may_hold(b"\"data\"") || may_hold(b"\\u") {
+    if may_hold(data) || may_hold(escape) {
         return Weight::Pictures;
     }
     // Two bytes are the least that a part takes, one the least that a character does.
     let is_shown = bytes.len() <= limits.most_characters() && bytes.len() / 2 <= limits.parts;
-    match bytes.len() <= LITTLE && is_shown && !may_hold(b"\"blob\"") {
+    match bytes.len() <= LITTLE && is_shown && !may_hold(blob) {
         true => Weight::Little,
         false => Weight::Much,
     }

@@ -311,7 +311,9 @@ fn shown(at: &Location, then: Option<&str>) -> String {
 
 /// Are these arguments what the tool takes?
 pub fn check(tool: &Tool, arguments: &Json) -> Result<(), Vec<ArgumentFault>> {
-    let checker = tool.checker.get_or_init(|| Checker::new(&tool.input_schema));
+    let checker = tool
+        .checker
+        .get_or_init(|| Checker::new(tool.checked_schema.as_ref().unwrap_or(&tool.input_schema)));
     let faults = checker.faults(arguments);
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

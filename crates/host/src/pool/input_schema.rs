@@ -77,19 +77,42 @@ impl fmt::Display for Pointer {
     }
 }
 
+/// A schema that can be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Normal {
+    /// As it is shown.
+    pub shown: Payload,
+    /// As arguments are checked, where that is more than is shown.
+    pub checked: Option<Payload>,
+}
+
+impl From<Payload> for Normal {
+    fn from(shown: Payload) -> Normal {
+        Normal { shown, checked: None }
+    }
+}
+
 /// The schema as it is shown, or why it is not. `all` are bytes that `raw` may be a part of.
-pub(super) fn normalised(raw: Option<&RawValue>, all: &Payload) -> Result<Payload, Reason> {
-    let Some(raw) = raw else { return written(&nothing()) };
+pub(super) fn normalised(raw: Option<&RawValue>, all: &Payload) -> Result<Normal, Reason> {
+    let Some(raw) = raw else { return written(&nothing()).map(Normal::from) };
     let text = raw.get();
     if text.len() > LARGEST {
         return Err(Reason::TooLarge(text.len()));
     }
     if survey::is_plain(text) {
-        return Ok(Payload::from_json(all.as_bytes().slice_ref(text.as_bytes())));
+        return Ok(Payload::from_json(all.as_bytes().slice_ref(text.as_bytes())).into());
     }
     // Deeper JSON than serde_json reads is too deep for us as well.
     let schema = serde_json::from_str(text).map_err(|_| Reason::TooDeep)?;
-    written(&normal(schema)?)
+    let mut untold = Vec::new();
+    let mut normal = normal(schema, &mut untold)?;
+    let shown = written(&normal)?;
+    if untold.is_empty() {
+        return Ok(shown.into());
+    }
+    // Nothing of that name is left at the root.
+    normal["allOf"] = untold.into();
+    Ok(Normal { shown, checked: Some(written(&normal)?) })
 }
 
 fn written(schema: &Json) -> Result<Payload, Reason> {
@@ -104,7 +127,8 @@ fn nothing() -> Json {
     json!({"type": "object", "properties": {}})
 }
 
-fn normal(schema: Json) -> Result<Json, Reason> {
+/// What is not shown and still counts goes to `untold`.
+fn normal(schema: Json, untold: &mut Vec<Json>) -> Result<Json, Reason> {
     let mut root = match schema {
         Json::Object(root) => root,
         Json::Null | Json::Bool(true) => return Ok(nothing()),
@@ -117,7 +141,7 @@ fn normal(schema: Json) -> Result<Json, Reason> {
     }
     dialect::translate(&mut root);
     let mut root = references::resolved(root)?;
-    root_shape::settle(&mut root)?;
+    root_shape::settle(&mut root, untold)?;
     // Merging moves things; what still refers to them must find them.
     references::examine(&root)?;
     dialect::examine(&root, &Pointer::default())?;

@@ -14,6 +14,7 @@
 //!
 //! What a rule hides and what is quarantined counts too: rules change what is seen, not what things are called.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
@@ -53,8 +54,16 @@ pub(super) fn prefix(server: &str, origin: Origin) -> String {
 
 /// A name with every character that tool names cannot hold made an underscore, as rules write it.
 pub fn sanitised(text: &str) -> String {
+    as_in_rules(text).into_owned()
+}
+
+/// The same, without a copy where nothing has to be changed.
+pub fn as_in_rules(text: &str) -> Cow<'_, str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
+    match text.chars().all(allowed) {
+        true => Cow::Borrowed(text),
+        false => text.chars().map(|c| if allowed(c) { c } else { '_' }).collect(),
+    }
 }
 
 /// A tool that wants a name.

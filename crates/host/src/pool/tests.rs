@@ -109,7 +109,8 @@ fn a_long_name_is_cut_and_told_apart() {
 #[test]
 fn a_built_in_name_is_never_shadowed() {
     let servers = [server("builtin", &["read", "write"])];
-    let ours = Tool { exposed: "mcp__builtin__read".to_owned(), ..built_in("read") };
+    let mut ours = built_in("read");
+    ours.exposed = "mcp__builtin__read".to_owned();
     let rules = Rules { hidden: &|_, _| false, built_in: &[Arc::new(ours)] };
     let pool = Pool::default().next(servers.iter().map(source), &rules);
     assert!(pool.find("mcp__builtin__read").is_some_and(|it| it.is_built_in()));
@@ -249,14 +250,14 @@ fn a_long_description_is_cut_between_characters() {
 
 #[test]
 fn hidden_characters_are_flagged_wherever_the_model_reads() {
-    let flags = |definition: Json| tool(&definition).flags.clone();
+    let flags = |definition: Json| tool(&definition).flags().to_vec();
     assert_eq!(flags(json!({"name": "t", "description": "a\u{200b}b"})), [Flag::ZeroWidth]);
     let schema = json!({"type": "object", "properties": {"a": {"description": "x\u{e0041}"}}});
     assert_eq!(flags(json!({"name": "t", "inputSchema": schema})), [Flag::Tags]);
     let escaped = r#"{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"title": "\u202e"}}}}"#;
     let raw = Payload::from_json(escaped.into());
     let one = Server { tools: vec![Item { name: "t".to_owned(), raw }], ..server("s", &[]) };
-    assert_eq!(only(&pool(&[one])).flags, [Flag::Direction]);
+    assert_eq!(only(&pool(&[one])).flags(), [Flag::Direction]);
     assert_eq!(flags(json!({"name": "t", "description": "plain"})), []);
 }
 
@@ -489,4 +490,17 @@ proptest! {
         let after = next(&between, &servers);
         prop_assert_eq!(names(&before), names(&after));
     }
+}
+
+#[test]
+fn arguments_are_checked_by_what_a_model_is_not_shown() {
+    let tool = tool(&json!({"name": "t", "inputSchema": {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "name": {"type": "string"}},
+        "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
+    }}));
+    assert!(tool.input_schema.decode::<Json>().expect("JSON").get("anyOf").is_none());
+    assert_eq!(check(&tool, &json!({"name": "x"})), Ok(()));
+    let faults = check(&tool, &json!({})).expect_err("one of the two has to be there");
+    assert_eq!(faults[0].to_string(), "`id` is missing");
 }

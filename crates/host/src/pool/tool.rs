@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
@@ -12,7 +13,7 @@ use switchboard_wire::mirror::Mirror;
 use crate::perform::{McpTool, Perform};
 
 use super::argument_check::Checker;
-use super::input_schema::{Reason, normalised};
+use super::input_schema::{Normal, Reason, normalised};
 use super::suspicion::{Flag, inspect};
 
 /// The longest description that a model is shown, in characters.
@@ -37,20 +38,22 @@ pub struct Tool {
     pub description: String,
     /// What it takes: JSON Schema 2020-12 with an object at its root.
     pub input_schema: Payload,
+    /// The same with what model APIs cannot be told, where there is any of that; arguments are checked by it.
+    pub(super) checked_schema: Option<Payload>,
     /// What it gives, as the server wrote it.
     pub output_schema: Option<Payload>,
     /// What the server says about its effects.
     pub annotations: Annotations,
     /// Which arguments are repeated in headers.
     pub mirror: Mirror,
-    /// What is odd about its texts.
-    pub flags: Vec<Flag>,
     /// All of it, as it came.
     pub raw: Payload,
     /// When a model is told of it.
     pub loading: Loading,
     /// Who performs its calls.
     pub performer: &'static dyn Perform,
+    /// Looked for when somebody asks for the first time.
+    flags: OnceLock<Vec<Flag>>,
     /// Made when arguments are checked for the first time.
     pub(super) checker: OnceLock<Checker>,
     /// Tells this definition from others. Made when it is called for the first time.
@@ -113,6 +116,7 @@ impl Tool {
             title: None,
             description: description.to_owned(),
             input_schema,
+            checked_schema: None,
             output_schema: None,
             annotations: Annotations {
                 read_only: true,
@@ -121,13 +125,18 @@ impl Tool {
                 idempotent: true,
             },
             mirror: Mirror::default(),
-            flags: Vec::new(),
             raw,
             loading: Loading::Deferred,
             performer,
+            flags: OnceLock::new(),
             checker: OnceLock::new(),
             digest: OnceLock::new(),
         }
+    }
+
+    /// What is odd about its texts, as the server wrote them.
+    pub fn flags(&self) -> &[Flag] {
+        self.flags.get_or_init(|| flags(&self.name, &self.raw))
     }
 
     /// Is it one of our own?
@@ -180,8 +189,10 @@ struct Hints<'a> {
 
 /// Reads a tool's definition, or says why the model is not shown it.
 pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Result<Tool, Reason> {
+    // Looked at once as a whole, so that it need not be looked at piece by piece.
+    let text_of_all = std::str::from_utf8(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
     let definition: Definition<'_> =
-        serde_json::from_slice(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
+        serde_json::from_str(text_of_all).map_err(|_| Reason::Unreadable)?;
     let hints: Hints<'_> = definition
         .annotations
         .and_then(|hints| serde_json::from_str(hints.get()).ok())
@@ -189,12 +200,7 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
     let title = text(definition.title).filter(|it| !it.trim().is_empty());
     let title = title.or_else(|| text(hints.title).filter(|it| !it.trim().is_empty()));
     let description = text(definition.description).unwrap_or_default();
-    let mut flags = Vec::new();
-    let seen = [name, title.as_deref().unwrap_or_default(), &description];
-    seen.iter().for_each(|text| inspect(text, &mut flags));
-    if let Some(schema) = definition.input_schema {
-        inspect_schema(schema.get(), &mut flags);
-    }
+    let Normal { shown, checked } = normalised(definition.input_schema, raw)?;
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
     Ok(Tool {
         exposed: exposed.to_owned(),
@@ -202,17 +208,38 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
         name: name.to_owned(),
         title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
         description: capped(description),
-        input_schema: normalised(definition.input_schema, raw)?,
+        input_schema: shown,
+        checked_schema: checked,
         output_schema: definition.output_schema.filter(|it| it.get() != "null").map(part),
         annotations: annotations(&hints),
         mirror: mirror(definition.input_schema),
-        flags,
         raw: raw.clone(),
         loading: Loading::WhenFew,
         performer: &McpTool,
+        flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),
     })
+}
+
+/// Looks at every text of a definition, all of each.
+fn flags(name: &str, raw: &Payload) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    inspect(name, &mut flags);
+    let Ok(definition) = serde_json::from_slice::<Definition<'_>>(raw.as_bytes()) else {
+        return flags;
+    };
+    let hints: Hints<'_> = definition
+        .annotations
+        .and_then(|hints| serde_json::from_str(hints.get()).ok())
+        .unwrap_or_default();
+    for text in [text(definition.title), text(hints.title), text(definition.description)] {
+        inspect(&text.unwrap_or_default(), &mut flags);
+    }
+    if let Some(schema) = definition.input_schema {
+        inspect_schema(schema.get(), &mut flags);
+    }
+    flags
 }
 
 /// A text, where it is one.
@@ -252,7 +279,9 @@ fn annotations(hints: &Hints<'_>) -> Annotations {
 
 /// A wish that cannot be met has taken the tool out of the catalogue already, where there are headers at all.
 fn mirror(schema: Option<&RawValue>) -> Mirror {
-    let schema = schema.map(RawValue::get).filter(|it| it.contains("x-mcp-header"));
+    const WISH: &[u8] = b"x-mcp-header";
+    let wishes = |it: &&str| memmem::find(it.as_bytes(), WISH).is_some();
+    let schema = schema.map(RawValue::get).filter(wishes);
     let schema = schema.and_then(|it| serde_json::from_str(it).ok());
     schema.and_then(|it| Mirror::of(&it).ok()).unwrap_or_default()
 }

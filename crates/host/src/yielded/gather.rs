@@ -37,7 +37,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// One answer while it is gone through.
 pub(super) struct Gathering<'a> {
     whole: &'a Bytes,
-    server: String,
+    server: &'a str,
     limits: &'a Limits,
     allowance: Allowance<'a>,
     pictures: usize,
@@ -48,13 +48,13 @@ pub(super) struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     pub(super) fn new(
         answer: &'a Payload,
-        server: &str,
+        server: &'a str,
         limits: &'a Limits,
         keep: &'a Keep,
     ) -> Gathering<'a> {
         Gathering {
             whole: answer.as_bytes(),
-            server: plain_name(server),
+            server,
             limits,
             allowance: Allowance::new(keep, limits.kept_bytes, limits.kept_files),
             pictures: limits.pictures,
@@ -221,7 +221,7 @@ impl<'a> Gathering<'a> {
     fn save(&mut self, data: Words<'a>, mime: Option<Words<'a>>, uri: Option<Words<'a>>) -> Part {
         let mime = short(mime, LONGEST_MIME);
         let from_uri = short(uri, LONGEST_URI);
-        let server = &self.server;
+        let server = plain_name(self.server);
         let decoded = self.allowance.write(
             |to| decode_to(data, to),
             |id, head| {

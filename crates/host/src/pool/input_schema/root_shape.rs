@@ -1,5 +1,8 @@
 //! Makes the root a plain object: that is all that model APIs take there.
 //! Arguments are always an object, so whatever speaks of other kinds of values can go without loss.
+//!
+//! One thing goes with a loss: a choice between lists of arguments that have to be there (`anyOf: [{required: [a]},
+//! {required: [b]}]`), which many tools have. It is kept beside, and arguments are checked against it.
 
 use serde_json::{Value as Json, json};
 
@@ -11,14 +14,22 @@ const REFUSED: [&str; 3] = ["enum", "const", "not"];
 const MERGEABLE: [&str; 7] =
     ["type", "properties", "required", "title", "description", "$comment", "additionalProperties"];
 
-/// Settles the root, or says what is in the way.
-pub(super) fn settle(root: &mut Object) -> Result<(), Reason> {
+/// What an alternative may say and still only be about which arguments have to be there.
+const ABOUT_PRESENCE: [&str; 5] = ["type", "required", "title", "description", "$comment"];
+
+/// Settles the root, or says what is in the way. What model APIs are not told goes to `untold`.
+pub(super) fn settle(root: &mut Object, untold: &mut Vec<Json>) -> Result<(), Reason> {
     settle_type(root)?;
     for keyword in ["anyOf", "oneOf", "allOf"] {
         let Some(Json::Array(branches)) = root.get(keyword) else { continue };
         let mut branches: Vec<Json> = branches.clone();
         if keyword != "allOf" {
             branches.retain(may_be_an_object);
+            if branches.len() > 1 && branches.iter().all(is_about_presence) {
+                root.shift_remove(keyword);
+                untold.push(json!({keyword: branches}));
+                continue;
+            }
             if branches.len() != 1 {
                 return Err(Reason::RootKeyword(keyword));
             }
@@ -26,7 +37,7 @@ pub(super) fn settle(root: &mut Object) -> Result<(), Reason> {
         let mut merged = root.clone();
         merged.shift_remove(keyword);
         for branch in branches {
-            merged = merge(merged, branch).ok_or(Reason::RootKeyword(keyword))?;
+            merged = merge(merged, branch, untold).ok_or(Reason::RootKeyword(keyword))?;
         }
         *root = merged;
     }
@@ -62,8 +73,16 @@ fn may_be_an_object(branch: &Json) -> bool {
     }
 }
 
+/// Does it only say which arguments have to be there?
+fn is_about_presence(branch: &Json) -> bool {
+    let is_list = |it: &Json| it.as_array().is_some_and(|it| it.iter().all(Json::is_string));
+    let Some(members) = branch.as_object() else { return false };
+    members.keys().all(|it| ABOUT_PRESENCE.contains(&it.as_str()))
+        && members.get("required").is_some_and(is_list)
+}
+
 /// Both at once, where that can be said as one object.
-fn merge(root: Object, branch: Json) -> Option<Object> {
+fn merge(root: Object, branch: Json, untold: &mut Vec<Json>) -> Option<Object> {
     let mut branch = match branch {
         Json::Object(branch) => branch,
         Json::Bool(true) => return Some(root),
@@ -71,7 +90,7 @@ fn merge(root: Object, branch: Json) -> Option<Object> {
             return None;
         }
     };
-    settle(&mut branch).ok()?;
+    settle(&mut branch, untold).ok()?;
     // A branch that says all there is to say takes its place as it is.
     if root.keys().all(|it| ["type", "title", "description", "$comment"].contains(&it.as_str())) {
         let mut whole = root;

@@ -8,7 +8,7 @@ use super::*;
 fn of(schema: &Json) -> Result<Json, Reason> {
     let all = Payload::of(schema).expect("JSON");
     let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
-    normalised(Some(raw), &all).map(|it| it.decode().expect("JSON"))
+    normalised(Some(raw), &all).map(|it| it.shown.decode().expect("JSON"))
 }
 
 #[track_caller]
@@ -31,7 +31,7 @@ fn a_plain_schema_stays_byte_for_byte() {
         "required":["a"], "additionalProperties":false, "$schema":"http://json-schema.org/draft-07/schema#"}"#;
     let all = Payload::from_json(text.into());
     let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
-    let shown = normalised(Some(raw), &all).expect("it can be shown");
+    let shown = normalised(Some(raw), &all).expect("it can be shown").shown;
     assert_eq!(shown.as_bytes().as_ptr(), all.as_bytes().as_ptr());
     assert_eq!(shown, all);
 }
@@ -39,7 +39,7 @@ fn a_plain_schema_stays_byte_for_byte() {
 #[test]
 fn a_schema_that_is_not_there_takes_nothing() {
     let nothing = json!({"type": "object", "properties": {}});
-    let none = normalised(None, &Payload::from_json("{}".into())).expect("it can be shown");
+    let none = normalised(None, &Payload::from_json("{}".into())).expect("it can be shown").shown;
     assert_eq!(none.decode::<Json>().expect("JSON"), nothing);
     check(&json!({}), &nothing);
     check(&json!(true), &nothing);
@@ -169,6 +169,35 @@ fn combinations_at_the_root_are_merged_where_nothing_is_lost() {
     refuse(&json!({"allOf": [closed, b]}), &refused("allOf"));
     refuse(&json!({"allOf": [b, closed]}), &refused("allOf"));
     refuse(&json!({"not": {"required": ["a"]}}), &refused("not"));
+}
+
+#[test]
+fn a_choice_of_what_has_to_be_there_is_not_shown_and_still_checked() {
+    let shown = json!({
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "name": {"type": "string"}},
+    });
+    let choice = json!([{"required": ["id"]}, {"type": "object", "required": ["name"]}]);
+    for keyword in ["anyOf", "oneOf"] {
+        let mut schema = shown.clone();
+        schema[keyword] = choice.clone();
+        check(&schema, &shown);
+        let all = Payload::of(&schema).expect("JSON");
+        let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
+        let checked = normalised(Some(raw), &all).expect("it can be shown").checked;
+        let mut expected = shown.clone();
+        expected["allOf"] = json!([{keyword: choice}]);
+        assert_eq!(checked.map(|it| it.decode::<Json>().expect("JSON")), Some(expected));
+    }
+    let mut inside = shown.clone();
+    inside["allOf"] = json!([{"anyOf": choice}]);
+    check(&inside, &shown);
+    for more in [json!({"required": ["id"], "properties": {}}), json!({"required": [7]}), json!({})]
+    {
+        let mut schema = shown.clone();
+        schema["anyOf"] = json!([{"required": ["name"]}, more]);
+        refuse(&schema, "its input schema has `anyOf` at the root, which model APIs refuse");
+    }
 }
 
 #[test]
@@ -307,7 +336,7 @@ proptest! {
         if survey::is_plain(&text) {
             let mut expected = schema.clone();
             expected.as_object_mut().expect("it is an object").shift_remove("$schema");
-            prop_assert_eq!(normal(schema), Ok(expected));
+            prop_assert_eq!(normal(schema, &mut Vec::new()), Ok(expected));
         }
     }
 }

@@ -1,0 +1,192 @@
+//! What a call costs on its way through the host: resolved, checked, permitted, bounded and recorded, next to the
+//! same call over a client alone. The server is in this process, so that nothing else takes time.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use switchboard::address::Around;
+use switchboard::calling::{Desk, ToolCall};
+use switchboard::config::permission::{Effect, Rules, ToolRule};
+use switchboard::connection::state::Persistence;
+use switchboard::engine::{Host, Options};
+use switchboard::in_process::InProcess;
+use switchboard::load;
+use switchboard::places::Places;
+use switchboard::rulebook::Rulebook;
+use switchboard::wire::client::Client;
+use switchboard::wire::dial::{self, Address, Line, Terms};
+use switchboard::wire::handshake::Hint;
+use switchboard::wire::introduction::Offer;
+use switchboard::wire::process::Keeping;
+use switchboard_wire::memory::MemoryLink;
+use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::peer::{Connection, Event, Peer};
+use tokio::runtime::Builder;
+
+use crate::failure::Failure;
+use crate::table;
+use crate::workplace::Workplace;
+
+const REPETITIONS: usize = 7;
+const CALLS: u32 = 20_000;
+const BUDGET: Duration = Duration::from_micros(5);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures, and tells it in Markdown.
+pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
+    let failed = |error: io::Error| Failure::file(&workplace.report("pool.md"), error);
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let (mut raw, mut through) = (Vec::new(), Vec::new());
+    runtime.block_on(async {
+        let (host, task) = Host::start(options(folder.path())).map_err(failed)?;
+        let desk = desk(&host, folder.path()).map_err(failed)?;
+        connect(&host).await;
+        let line = line().await;
+        for _ in 0..REPETITIONS {
+            raw.push(alone(&line.client).await);
+            through.push(by_host(&host, &desk).await);
+        }
+        host.stop().await;
+        let _panicked = task.await;
+        Ok::<(), Failure>(())
+    })?;
+    Ok(report(median(raw), median(through)))
+}
+
+/// A server in this process that has one tool.
+async fn attended(link: MemoryLink) {
+    serve(Peer::start(link)).await;
+}
+
+async fn serve(mut connection: Connection) {
+    while let Some(event) = connection.events.recv().await {
+        let Event::Request(request) = event else { continue };
+        match answer(&request.method, request.params.as_ref()) {
+            Some(answer) => request.answer(answer).await,
+            None => {
+                let (code, message) = (-32601, "there is no such method".to_owned());
+                request.refuse(RemoteError { code, message, data: None }).await;
+            }
+        }
+    }
+}
+
+fn answer(method: &str, params: Option<&Payload>) -> Option<Payload> {
+    let asked = || params.and_then(|it| it.decode::<Json>().ok()).unwrap_or_default();
+    let text = "x".repeat(60);
+    let answer = match method {
+        "initialize" => json!({
+            "protocolVersion": asked()["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "linked", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{
+            "name": "echo",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"text": {"type": "string"}},
+                "required": ["text"],
+            },
+        }]}),
+        "tools/call" => json!({"content": [{"type": "text", "text": text}]}),
+        _ => return None,
+    };
+    Payload::of(&answer).ok()
+}
+
+fn options(folder: &Path) -> Options {
+    let around = Around { working_folder: folder.to_owned(), ..Around::default() };
+    let mut options = Options::new(Places::below(folder), around);
+    options.persistence = Persistence::Once;
+    options.in_process.insert("linked".to_owned(), InProcess::new(attended));
+    options
+}
+
+async fn connect(host: &Host) {
+    let servers = r#"{"mcpServers": {"linked": {"type": "sdk", "name": "linked"}}}"#;
+    host.apply(&load::of_program("bench", servers)).await;
+    host.settled().await;
+    let pool = host.settled_pool().await;
+    assert!(pool.find("mcp__linked__echo").is_some(), "{:?}", host.snapshot());
+}
+
+fn desk(host: &Host, folder: &Path) -> io::Result<Desk> {
+    let mut rules = Rules::default();
+    rules.add_for_session(Effect::Allow, ToolRule::parse("mcp__linked").expect("a rule"));
+    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__other__delete").expect("a rule"));
+    let rules = Rulebook::new(rules);
+    Ok(Desk { rules, ..Desk::new(host, &Places::below(folder))? })
+}
+
+/// The same server over a client alone.
+async fn line() -> Line {
+    let offer = Offer {
+        name: "swb-bench".to_owned(),
+        title: "bench".to_owned(),
+        version: "1".to_owned(),
+        abilities: Vec::new(),
+    };
+    let keeping = Keeping::default();
+    let terms = Terms { offer, hint: Hint::Legacy, within: PATIENCE, keeping, network: None };
+    dial::dial(&Address::Linked(Arc::new(|link| Box::pin(attended(link)))), &terms)
+        .await
+        .expect("it is in this process")
+}
+
+fn arguments() -> Json {
+    json!({"text": "x".repeat(60)})
+}
+
+async fn alone(client: &Client) -> Duration {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        let params = json!({"name": "echo", "arguments": arguments()});
+        let params = Payload::of(&params).expect("JSON");
+        let request = client.request("tools/call").params(params).within_of_progress(PATIENCE);
+        request.send().await.expect("it answers");
+    }
+    start.elapsed() / CALLS
+}
+
+async fn by_host(host: &Host, desk: &Desk) -> Duration {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        let call = ToolCall {
+            caller: "bench".to_owned(),
+            exposed: "mcp__linked__echo".to_owned(),
+            arguments: arguments(),
+            patience: PATIENCE,
+            progress: None,
+        };
+        let yielded = host.call(desk, call).await.expect("it answers");
+        assert_eq!(yielded.parts.len(), 1);
+    }
+    start.elapsed() / CALLS
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn report(raw: Duration, through: Duration) -> String {
+    let micros = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e6);
+    let more = through.saturating_sub(raw);
+    let rows = [
+        vec!["a client alone".to_owned(), micros(raw)],
+        vec!["`Host::call`".to_owned(), micros(through)],
+        vec!["what the way costs".to_owned(), micros(more)],
+    ];
+    let verdict = if more <= BUDGET { "met" } else { "missed" };
+    format!(
+        "## The way of a call\n\n\
+         Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls, one after the other, with 100 bytes of\n\
+         parameters, to a server in the same process: resolved, checked, permitted by a rule, sent, bounded, recorded.\n\n{}\n\
+         Budget: at most 5 µs more than the client alone: {verdict}.\n",
+        table::markdown(&["", "µs a call"], &[], &rows),
+    )
+}

@@ -19,6 +19,7 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",
+    "terminal_safety.rs",
 ];
 
 /// Finds commands without a test file and test files without a command.

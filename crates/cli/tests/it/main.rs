@@ -42,4 +42,5 @@ mod secrets;
 mod status;
 mod subscribe;
 mod support;
+mod terminal_safety;
 mod tools;

@@ -12,6 +12,7 @@ use super::actor::{Life, Round};
 use super::conversation::{Asked, Conversation, Ending, with_unknown_content};
 use super::eras::{Dialect, Trouble};
 use super::repertoire;
+use crate::quirk::Quirk;
 
 /// Calls a tool.
 pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Ending> {
@@ -30,7 +31,9 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
         "fail" => failure(arguments["text"].as_str().unwrap_or("it failed")),
         "explode" => {
             let code = arguments["code"].as_i64().unwrap_or(-32603);
-            return Err(Trouble::new(code, "it exploded").into());
+            let mut trouble = Trouble::new(code, "it exploded");
+            trouble.data = arguments.get("data").cloned();
+            return Err(trouble.into());
         }
         "crash" => return Err(Ending::Crash),
         "ask" if arguments["kind"] == "gate" => gate(conversation)?,
@@ -55,6 +58,7 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
         "count" => spoken(&actor.counts()),
         "whoami" => spoken(&whoami(conversation, asked)),
         "route" => text(arguments["region"].as_str().unwrap_or("nowhere")),
+        "say" if actor.script.does(&Quirk::SaysWhatItIsTold) => arguments["result"].clone(),
         "end_listening" => {
             actor.end_listening();
             text("ended")

@@ -264,6 +264,9 @@ impl Conversation {
             "subscriptions/listen" => self.listen(asked, serial).await,
             "resources/subscribe" => {
                 self.state().resources.push(params["uri"].as_str().unwrap_or_default().to_owned());
+                if script.taint.is_some() {
+                    self.touch_soon(params["uri"].clone());
+                }
                 Ok(json!({}))
             }
             "resources/unsubscribe" => {
@@ -273,6 +276,15 @@ impl Conversation {
             "ping" | "logging/setLevel" => Ok(json!({})),
             list => Ok(repertoire::list(&self.actor, list, params)?),
         }
+    }
+
+    /// Who says hostile things says them unasked.
+    fn touch_soon(self: &Arc<Self>, uri: Value) {
+        let conversation = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            conversation.announce("notifications/resources/updated", &json!({"uri": uri}));
+        });
     }
 
     async fn listen(&self, asked: &Asked, serial: usize) -> Result<Value, Ending> {

@@ -11,6 +11,7 @@ const TESTS: &str = "crates/cli/tests/it/";
 const SHARED: &[&str] = &[
     "main.rs",
     "support.rs",
+    "adversity.rs",
     "demo.rs",
     "docs.rs",
     "edits.rs",

@@ -2,6 +2,7 @@
 
 mod add;
 mod add_json;
+mod adversity;
 mod approve;
 mod audit;
 mod call;

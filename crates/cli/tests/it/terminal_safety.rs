@@ -24,8 +24,16 @@ const CORPUS: [&str; 6] = [
 
 /// The colours and movements that are ours. None of them is in the corpus.
 const OURS: [&str; 10] = [
-    "\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\r\u{1b}[K",
-    "\u{1b}[1A", "\u{1b}[J", "\r",
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\r\u{1b}[K",
+    "\u{1b}[1A",
+    "\u{1b}[J",
+    "\r",
 ];
 
 /// A server whose every text is hostile, and settings around it.
@@ -77,7 +85,10 @@ fn without_our_tabs(shown: &str) -> String {
 /// Was the hostile text part of what was shown?
 #[track_caller]
 fn holds_taint(shown: &str, what: &str) {
-    assert!(shown.contains("\\u"), "nothing hostile was shown, so nothing is proved: {what}\n{shown}");
+    assert!(
+        shown.contains("\\u"),
+        "nothing hostile was shown, so nothing is proved: {what}\n{shown}"
+    );
 }
 
 /// The same at a terminal, where our own colours and movements are fine.
@@ -332,6 +343,7 @@ fn a_watch_of_servers_with_hostile_causes_is_safe() {
         Terminal::start(&scene.command(&scene.project(), &["status", "--watch", "crashing"]));
     terminal.sees("crashing").sees("exit code 3").types("\u{3}");
     let (_, shown) = terminal.ends();
-    let movements: String = (1..20).fold(shown, |text, lines| text.replace(&format!("\u{1b}[{lines}A"), ""));
+    let movements: String =
+        (1..20).fold(shown, |text, lines| text.replace(&format!("\u{1b}[{lines}A"), ""));
     harmless_at_terminal(&movements, "a watch");
 }

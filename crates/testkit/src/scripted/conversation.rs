@@ -346,6 +346,17 @@ impl Conversation {
     /// Asks the client something, in the legacy way.
     pub async fn ask(&self, aside: &Outlet, method: &str, params: &Value) -> Option<Value> {
         const PATIENCE: Duration = Duration::from_secs(30);
+        let (_, answered) = self.begin_asking(aside, method, params);
+        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
+    }
+
+    /// The same without waiting: the question's id, and the answer that may come.
+    pub fn begin_asking(
+        &self,
+        aside: &Outlet,
+        method: &str,
+        params: &Value,
+    ) -> (Value, oneshot::Receiver<Value>) {
         let id = json!(format!("question-{}", self.actor.number()));
         let (answer, answered) = oneshot::channel();
         self.state().questions.insert(id.to_string(), answer);
@@ -354,7 +365,7 @@ impl Conversation {
             question["params"] = params.clone();
         }
         aside.say(&question);
-        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
+        (id, answered)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use switchboard::audit::Audit;
 use switchboard::calling::Desk;
 use switchboard::config::permission::Mode;
+use switchboard::config::shown::printable;
 use switchboard::engine::Host;
 use switchboard::load::Configuration;
 use switchboard::pin::Pins;
@@ -16,7 +17,9 @@ use switchboard::yielded::keep::Keep;
 use crate::exit::Exit;
 use crate::live;
 use crate::outcome::Failure;
+use crate::report;
 use crate::session::Session;
+use crate::style::{Meaning, paint};
 
 /// Everything that a call needs.
 pub fn desk(
@@ -32,12 +35,21 @@ pub fn desk(
         Failure::new(Exit::Failure, "the audit log cannot be kept").because(error)
     })?;
     let tokens = live::tokens(session)?;
+    let pins = Pins::open(&session.machine.places.pins());
+    if let Some(damage) = pins.damage() {
+        let path = session.shown_path(&session.machine.places.pins());
+        report::aside(&format!(
+            "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
+            paint(Meaning::Doubtful, "warning:"),
+            printable(damage)
+        ));
+    }
     let project_root = configuration.project_root.clone();
     Ok(Desk {
         pool: host.watch_pool(),
         rules: Rulebook::new(configuration.rules.clone())
             .kept_in(session.machine.places.clone(), RuleFile::Local { project_root }),
-        pins: Pins::open(&session.machine.places.pins()),
+        pins,
         mode: mode.unwrap_or(usual),
         trusted,
         consent: Arc::new(session.person.clone()),

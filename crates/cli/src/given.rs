@@ -12,6 +12,9 @@ use crate::outcome::Failure;
 /// The largest file or input that is taken.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
+/// The most parts of a key. Readers of JSON give up at about that depth.
+const DEEPEST: usize = 100;
+
 /// Reads arguments; `folder` is where files are looked for.
 pub fn arguments(words: &[String], folder: &Path) -> Result<Json, Failure> {
     match words {
@@ -56,7 +59,12 @@ fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
     if key.is_empty() || key.split('.').any(str::is_empty) {
         return Err(wanted());
     }
-    let path = key.split('.').map(str::to_owned).collect();
+    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+    if path.len() > DEEPEST {
+        let message =
+            format!("a key has more than {DEEPEST} parts: no server reads what lies so deep");
+        return Err(Failure::new(Exit::Usage, &message));
+    }
     let text = match value.strip_prefix('@') {
         Some(file) => {
             let path = folder.join(file);
@@ -74,7 +82,7 @@ fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
             let message = format!("the value of `{key}` is no JSON");
             Failure::new(Exit::Usage, &message)
                 .because(error)
-                .hint(&format!("for plain text write {key}={text}"))
+                .hint(&format!("for plain text write {key}=…"))
         }),
     }
 }
@@ -151,6 +159,8 @@ mod tests {
         ] {
             assert_eq!(read(&words), Err(expected.to_owned()), "{words:?}");
         }
+        let deep = "a.".repeat(DEEPEST) + "b=1";
+        assert!(read(&[&deep]).is_err_and(|message| message.contains("more than 100 parts")));
         assert!(read(&["a=@gone"]).is_err_and(|message| message.ends_with("gone cannot be read")));
     }
 }

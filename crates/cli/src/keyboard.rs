@@ -20,11 +20,16 @@ impl Keyboard {
     pub fn open() -> std::io::Result<Keyboard> {
         let (typed, lines) = mpsc::channel(WAITING);
         thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
-            for line in std::io::stdin().lock().lines() {
-                let Ok(line) = line else { return };
-                if typed.blocking_send(line).is_err() {
+            let mut stdin = std::io::stdin().lock();
+            let mut line = Vec::new();
+            // Bytes that are no text are no reason to stop listening.
+            while matches!(stdin.read_until(b'\n', &mut line), Ok(length) if length > 0) {
+                let text = String::from_utf8_lossy(&line);
+                let text = text.trim_end_matches('\n').trim_end_matches('\r').to_owned();
+                if typed.blocking_send(text).is_err() {
                     return;
                 }
+                line.clear();
             }
         })?;
         Ok(Keyboard { lines })

@@ -14,6 +14,7 @@ use switchboard::inquiry::Ask;
 use switchboard::load::Configuration;
 use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
+use switchboard::read::{self, Content, Kinds};
 use switchboard::wire::network;
 use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
@@ -157,10 +158,15 @@ fn asker(session: &Session) -> Result<Arc<dyn Ask>, Failure> {
     let person = Arc::new(session.person.clone());
     let Some(file) = &session.global.answers else { return Ok(person) };
     let path = session.machine.working_folder.join(file);
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("--answers: `{}` cannot be read", printable(file)))
-            .because(error)
-    })?;
+    let unreadable = |why: &str| {
+        let message = format!("--answers: `{}` cannot be read", printable(file));
+        Failure { causes: vec![printable(why)], ..Failure::new(Exit::Usage, &message) }
+    };
+    let text = match read::text(&path, Kinds::PipesToo) {
+        Ok(Content::Text(text)) => text,
+        Ok(Content::Absent) => return Err(unreadable("there is no such file")),
+        Err(error) => return Err(unreadable(&error.to_string())),
+    };
     let prepared = Prepared::read(&text, person).map_err(|error| {
         let failure = Failure::new(Exit::Usage, &format!("--answers: {error}"));
         match std::error::Error::source(&error) {

@@ -73,11 +73,14 @@ impl Person {
         };
         let Some(keyboard) = turn.as_mut() else { return gone() };
         report::aside(&format!("{} asks:\n", paint(Meaning::Strong, printable(&inquiry.server))));
-        match &inquiry.subject {
+        let mut on_screen = OnScreen { is_answered: false };
+        let reply = match &inquiry.subject {
             Subject::Form(form) => form_prompt::fill(keyboard, form, &inquiry.server).await,
             Subject::Visit(visit) => visit_prompt(keyboard, visit, self.browser.as_deref()).await,
             Subject::Sample(sample) => sample_prompt(keyboard, sample).await,
-        }
+        };
+        on_screen.is_answered = true;
+        reply
     }
 
     async fn waited(&self) -> Waited {
@@ -126,6 +129,19 @@ impl Person {
                 ("v" | "V", _) => report::aside(&arguments(ask, usize::MAX)),
                 (_, _) => report::aside("one of the letters above\n"),
             }
+        }
+    }
+}
+
+/// A question on the screen. Whoever is answering it learns when nobody wants to know any more.
+struct OnScreen {
+    is_answered: bool,
+}
+
+impl Drop for OnScreen {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            report::aside("\n(the question was withdrawn)\n");
         }
     }
 }

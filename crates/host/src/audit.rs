@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc as blocking;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use switchboard_config::entry::sha256;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::logbook::stamp;
 use crate::store;
@@ -125,6 +126,16 @@ fn canonical(value: &Json, text: &mut String) {
 pub struct Audit {
     to_disk: blocking::SyncSender<Order>,
     writer: thread::Thread,
+    refused: watch::Receiver<Refused>,
+}
+
+/// Records that the disk did not take.
+#[derive(Debug, Clone, Default)]
+pub struct Refused {
+    /// How many.
+    pub count: u64,
+    /// What it said to the last one.
+    pub error: Option<Arc<io::Error>>,
 }
 
 #[derive(Debug)]
@@ -137,11 +148,12 @@ impl Audit {
     /// Keeps records in a file, which is made with the first.
     pub fn open(path: &Path) -> io::Result<Audit> {
         let (to_disk, orders) = blocking::sync_channel(WAITING);
+        let (say, refused) = watch::channel(Refused::default());
         let writer = Writer { path: path.to_owned(), largest: LARGEST };
         // Ends when the last handle is dropped; `settle` waits for what is under way.
         let begun = thread::Builder::new().name("audit".to_owned());
-        let begun = begun.spawn(move || writer.run(&orders))?;
-        Ok(Audit { to_disk, writer: begun.thread().clone() })
+        let begun = begun.spawn(move || writer.run(&orders, &say))?;
+        Ok(Audit { to_disk, writer: begun.thread().clone(), refused })
     }
 
     /// Adds a record. Nobody waits: where the disk is very slow, a thread of its own does.
@@ -154,10 +166,15 @@ impl Audit {
         }
     }
 
-    /// Comes back when everything so far is on disk.
+    /// The records that are lost because the disk did not take them, so far. Somebody should hear of it.
+    pub fn refused(&self) -> Refused {
+        self.refused.borrow().clone()
+    }
+
+    /// Comes back when everything so far is on disk, or refused.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
-        let Audit { to_disk, writer } = self.clone();
+        let Audit { to_disk, writer, .. } = self.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let is_asked = to_disk.send(Order::Settled(done)).is_ok();
             writer.unpark();
@@ -182,20 +199,32 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(self, orders: &blocking::Receiver<Order>) {
+    fn run(self, orders: &blocking::Receiver<Order>, refused: &watch::Sender<Refused>) {
         let mut file = None;
         while let Ok(first) = orders.recv() {
-            let mut lines = Vec::new();
+            let (mut lines, mut count) = (Vec::new(), 0);
             let mut waiting = Vec::new();
             for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
                 match order {
-                    Order::Append(record) => lines.extend(line(&record)),
+                    Order::Append(record) => {
+                        lines.extend(line(&record));
+                        count += 1;
+                    }
                     Order::Settled(done) => waiting.push(done),
                 }
             }
             if !lines.is_empty() {
-                // A disk that is full must not stop the work; the next record tries anew.
-                file = self.append(file, &lines).ok();
+                // A disk that is full must not stop the work; the next records try anew.
+                file = match self.append(file, &lines) {
+                    Ok(file) => Some(file),
+                    Err(error) => {
+                        refused.send_modify(|it| {
+                            it.count += count;
+                            it.error = Some(Arc::new(error));
+                        });
+                        None
+                    }
+                };
             }
             if waiting.is_empty() {
                 // Being woken for each of many records costs their callers more than all the rest.
@@ -296,6 +325,25 @@ mod tests {
             let mode = path.metadata().expect("it is there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[tokio::test]
+    async fn records_that_the_disk_refuses_are_counted() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("audit.jsonl");
+        fs::create_dir(&path).expect("a folder where the file should be");
+        let audit = Audit::open(&path).expect("a thread can be started");
+        assert_eq!(audit.refused().count, 0);
+        audit.record(record("a"));
+        audit.record(record("b"));
+        audit.settle().await;
+        let refused = audit.refused();
+        assert_eq!(refused.count, 2);
+        assert!(refused.error.is_some());
+        fs::remove_dir(&path).expect("it is empty");
+        audit.record(record("c"));
+        audit.settle().await;
+        assert_eq!((audit.refused().count, read(&path).expect("read").len()), (2, 1));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::hooks::Hook;
+use switchboard_config::shown;
 use switchboard_wire::client::Respond;
 use switchboard_wire::message::{Payload, RemoteError};
 use tokio::sync::watch;
@@ -120,7 +121,8 @@ impl Counsel {
                 Ok(Answered::Reply(reply)) => return Some(reply),
                 Ok(Answered::Nothing) => {}
                 Err(error) => {
-                    let command = &hook.command;
+                    // People write secrets into commands.
+                    let command = shown::command(&hook.command);
                     self.logbook.note(server, &format!("the hook `{command}` failed: {error}"));
                 }
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::hooks::Hook;
+use switchboard_wire::process::Leash;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -18,6 +19,9 @@ use crate::inquiry::Reply;
 
 /// The most that a command may print.
 const MOST: u64 = 1024 * 1024;
+/// How long what a command printed may take to arrive once it has ended. Who holds its streams open then is no part
+/// of the answer.
+const AFTERWARDS: Duration = Duration::from_millis(200);
 /// The exit code of a command that says no.
 const NO: i32 = 2;
 /// The longest reason that is passed on, in characters.
@@ -41,8 +45,11 @@ pub(crate) enum HookError {
     Slow(Duration),
     #[error("it ended with {status}: {said}")]
     Failed { status: std::process::ExitStatus, said: String },
-    #[error("what it printed is no answer: {0}")]
-    Answer(#[from] serde_json::Error),
+    #[error("it printed more than {MOST} bytes")]
+    Loud,
+    /// Not what was printed: the answer to a question may be a secret.
+    #[error("what it printed is no answer, in line {line}, column {column}")]
+    Answer { line: usize, column: usize },
 }
 
 /// Asks a command.
@@ -56,6 +63,9 @@ pub(crate) async fn ask(
     let work = run(&hook.command, &asked, folder);
     let (status, printed, said) =
         timeout(hook.timeout, work).await.map_err(|_| HookError::Slow(hook.timeout))??;
+    if printed.len() as u64 > MOST {
+        return Err(HookError::Loud);
+    }
     let said: String = said.trim().chars().take(LONGEST_REASON).collect();
     match status.code() {
         Some(0) => understood(&printed),
@@ -87,14 +97,17 @@ fn question(server: &str, params: &Json, folder: &Path) -> Json {
     asked
 }
 
-/// Runs it in the shell, which is where people write such commands for. It ends when nobody waits for it any more.
+/// Runs it in the shell, which is where people write such commands for. It ends when nobody waits for it any more,
+/// and so does everything that it started.
 async fn run(
     command: &str,
     input: &str,
     folder: &Path,
 ) -> io::Result<(std::process::ExitStatus, String, String)> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    let mut child = Command::new(shell)
+    let mut command_line = Command::new(shell);
+    let mut leash = Leash::on(&mut command_line);
+    let mut child = command_line
         .args([flag, command])
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -102,6 +115,7 @@ async fn run(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
+    leash.hold(&child);
     let stdin = child.stdin.take();
     let feeding = async {
         if let Some(mut stdin) = stdin {
@@ -110,14 +124,33 @@ async fn run(
         }
     };
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ((), printed, said) = tokio::join!(feeding, all(stdout), all(stderr));
-    Ok((child.wait().await?, printed?, said?))
+    let ending = async {
+        let streams = async { tokio::join!(feeding, all(stdout), all(stderr)) };
+        tokio::pin!(streams);
+        let status = tokio::select! {
+            ((), printed, said) = &mut streams => {
+                return (child.wait().await, printed, said);
+            }
+            status = child.wait() => status,
+        };
+        let ((), printed, said) = match timeout(AFTERWARDS, &mut streams).await {
+            Ok(streams) => streams,
+            // Whom it left behind holds the streams open.
+            Err(_) => {
+                leash.end();
+                streams.await
+            }
+        };
+        (status, printed, said)
+    };
+    let (status, printed, said) = ending.await;
+    Ok((status?, printed?, said?))
 }
 
 async fn all(from: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        from.take(MOST).read_to_end(&mut bytes).await?;
+        from.take(MOST + 1).read_to_end(&mut bytes).await?;
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -147,7 +180,8 @@ fn understood(printed: &str) -> Result<Answered, HookError> {
     if printed.trim().is_empty() {
         return Ok(Answered::Nothing);
     }
-    let outer: Printed = serde_json::from_str(printed)?;
+    let outer: Printed = serde_json::from_str(printed)
+        .map_err(|error| HookError::Answer { line: error.line(), column: error.column() })?;
     let said = match outer.inner {
         Some(inner) => *inner,
         None => outer,
@@ -209,8 +243,45 @@ mod tests {
         let failed = |it: Result<Answered, HookError>| it.expect_err("a failure").to_string();
         assert!(failed(said("echo oh >&2; exit 7", LONG).await).contains("7: oh"));
         assert!(failed(said("echo hello", LONG).await).contains("no answer"));
-        assert!(failed(said("echo '{\"action\":\"perhaps\"}'", LONG).await).contains("perhaps"));
+        let perhaps = failed(said("echo '{\"action\":\"perhaps\"}'", LONG).await);
+        assert_eq!(perhaps, "what it printed is no answer, in line 1, column 19");
+        assert!(failed(said("yes | head -c 10000000", LONG).await).contains("1048576 bytes"));
+        assert!(failed(said("printf '\\377\\376{'", LONG).await).contains("no answer"));
         let slow = failed(said("sleep 60", Duration::from_millis(50)).await);
         assert_eq!(slow, "it took longer than 0.05 s");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_reads_nothing_or_leaves_somebody_behind_is_heard() {
+        let yes = Answered::Reply(Reply::Accept(Map::new()));
+        let deaf = r#"exec <&-; echo '{"action":"accept"}'"#;
+        assert_eq!(said(deaf, LONG).await.expect("an answer"), yes);
+        let parent = r#"sleep 600 & echo '{"action":"accept"}'"#;
+        assert_eq!(said(parent, LONG).await.expect("an answer"), yes);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_is_gone_with_its_children() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let file = folder.path().join("pids").display().to_string();
+        // The child ignores what the shell would pass on, and the shell waits for it.
+        let command = format!(
+            "trap '' PIPE TERM INT; sh -c 'trap \"\" TERM INT HUP; echo $$ >> {file}; while :; do sleep 1; done' & echo $$ >> {file}; wait"
+        );
+        let slow = said(&command, Duration::from_millis(500)).await;
+        assert!(slow.is_err(), "{slow:?}");
+        let text = std::fs::read_to_string(&file).expect("both wrote");
+        let is_gone = |number: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        assert_eq!(text.lines().count(), 2, "{text}");
+        for number in text.lines() {
+            let deadline = tokio::time::Instant::now() + LONG;
+            while !is_gone(number) && tokio::time::Instant::now() < deadline {
+                tokio::time::sleep(Duration::from_millis(10)).await; // waits for another process
+            }
+            assert!(is_gone(number), "{number}");
+        }
     }
 }

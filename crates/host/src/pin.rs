@@ -29,6 +29,7 @@ const MEMBERS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema
 pub struct Pins {
     path: PathBuf,
     known: watch::Sender<Arc<Known>>,
+    damage: Option<Arc<str>>,
 }
 
 /// By server: which definition of the server it was, and its tools.
@@ -81,9 +82,19 @@ pub enum Change {
 }
 
 impl Pins {
-    /// Reads what is remembered. Blocks. What cannot be read counts as never approved.
+    /// Reads what is remembered. Blocks. What cannot be read counts as never approved; see [`Pins::damage`].
     pub fn open(path: &Path) -> Pins {
-        Pins { path: path.to_owned(), known: watch::Sender::new(Arc::new(known(path))) }
+        let (known, damage) = match known(path) {
+            Ok(known) => (known, None),
+            Err(damage) => (Known::new(), Some(damage.into())),
+        };
+        Pins { path: path.to_owned(), known: watch::Sender::new(Arc::new(known)), damage }
+    }
+
+    /// Why nothing is remembered although something was written down. Somebody should hear of it: tools that changed
+    /// meanwhile are not noticed.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     /// Is the tool as it was when it was approved?
@@ -120,10 +131,13 @@ impl Pins {
     }
 }
 
-fn known(path: &Path) -> Known {
+fn known(path: &Path) -> Result<Known, String> {
     match read::text(path, Kinds::RegularOnly) {
-        Ok(Content::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
-        Ok(Content::Absent) | Err(_) => Known::new(),
+        Ok(Content::Text(text)) if text.trim().is_empty() => Ok(Known::new()),
+        Ok(Content::Text(text)) => serde_json::from_str(&text)
+            .map_err(|error| format!("it is damaged in line {}", error.line())),
+        Ok(Content::Absent) => Ok(Known::new()),
+        Err(unreadable) => Err(unreadable.to_string()),
     }
 }
 

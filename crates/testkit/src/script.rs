@@ -81,6 +81,8 @@ pub struct Script {
     pub journal: Option<PathBuf>,
     /// A file that holds the description of `echo`, read each time its tools are listed.
     pub echo_description: Option<PathBuf>,
+    /// A text that is in everything it says, on standard error too. Over stdio only.
+    pub taint: Option<String>,
     /// What it does wrong.
     pub quirks: Vec<Quirk>,
     /// The methods whose answers are touched by quirks of single answers; empty for all.
@@ -105,6 +107,7 @@ impl Default for Script {
             sessions: Sessions::Required,
             journal: None,
             echo_description: None,
+            taint: None,
             quirks: Vec::new(),
             quirks_on: Vec::new(),
         }
@@ -190,6 +193,12 @@ impl Script {
     /// With a description of `echo` that may change.
     pub fn echo_description(mut self, path: impl Into<PathBuf>) -> Script {
         self.echo_description = Some(path.into());
+        self
+    }
+
+    /// With this text in everything it says.
+    pub fn tainted(mut self, taint: &str) -> Script {
+        self.taint = Some(taint.to_owned());
         self
     }
 

@@ -2,9 +2,10 @@
 //! `Served` plays the same inside a test. Nothing here uses our own protocol code: it is what that is tested against.
 //!
 //! Tools that are always there: `echo {text}`, `add {a, b}`, `slow {ms, steps}` (with progress; can be cancelled),
-//! `big {bytes}`, `fail`, `explode {code}`, `crash`, `ask {kind, rounds}` (asks back; kinds `elicitation`, `booking`, `url`, `gate`,
-//! `sampling`, `roots`, `all`, `nothing`), `env` (names of variables; stdio only), `change_tools`, `touch {uri}`,
-//! `count`, `whoami`, `route {region}` (over modern HTTP with the header `Mcp-Param-Region`), `end_listening`.
+//! `big {bytes}`, `fail`, `explode {code}`, `crash`, `ask {kind, rounds}` (asks back; kinds `elicitation`, `booking`, `long`,
+//! `unfit`, `url`, `gate`, `sampling`, `roots`, `all`, `nothing`, and in the legacy era `withdrawn` and `crowd`), `env` (names of variables; stdio only), `change_tools`, `touch {uri}`,
+//! `count`, `whoami`, `route {region}` (over modern HTTP with the header `Mcp-Param-Region`), `end_listening`;
+//! with the quirk `SaysWhatItIsTold` also `say {result}`.
 
 mod actor;
 mod acts;
@@ -19,6 +20,7 @@ mod over_sse;
 mod over_stdio;
 mod over_websocket;
 mod repertoire;
+mod taint;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

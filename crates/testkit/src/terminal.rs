@@ -65,7 +65,12 @@ impl Terminal {
 
     /// Types something.
     pub fn types(&mut self, keys: &str) -> &mut Terminal {
-        self.keyboard.write_all(keys.as_bytes()).expect("the terminal takes it");
+        self.types_bytes(keys.as_bytes())
+    }
+
+    /// Types something that need not be text.
+    pub fn types_bytes(&mut self, keys: &[u8]) -> &mut Terminal {
+        self.keyboard.write_all(keys).expect("the terminal takes it");
         self
     }
 

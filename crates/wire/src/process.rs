@@ -260,6 +260,35 @@ impl Process {
     }
 }
 
+/// Holds a command that is run for a moment and everything it starts. Dropping it kills them all at once.
+#[derive(Debug)]
+pub struct Leash {
+    mark: Option<String>,
+    group: Option<Group>,
+}
+
+impl Leash {
+    /// Prepares a command: it will lead a process group, and whatever it starts can be told by its mark.
+    pub fn on(command: &mut Command) -> Leash {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let mark = kin::Owner::this().mark(Flock::new().0, number);
+        command.env(MARK, &mark).process_group(0);
+        Leash { mark: Some(mark), group: None }
+    }
+
+    /// Takes hold of what was started from that command.
+    pub fn hold(&mut self, child: &Child) {
+        if let Some(mark) = self.mark.take() {
+            self.group = Group::of(child, mark, None);
+        }
+    }
+
+    /// Kills whoever is left. Only once: later the group's number may be somebody else's.
+    pub fn end(&mut self) {
+        self.group = None;
+    }
+}
+
 /// A process group. Dropping it kills whoever is left in it, and whoever left it.
 #[derive(Debug)]
 struct Group {

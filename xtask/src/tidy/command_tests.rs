@@ -11,6 +11,7 @@ const TESTS: &str = "crates/cli/tests/it/";
 const SHARED: &[&str] = &[
     "main.rs",
     "support.rs",
+    "adversity.rs",
     "demo.rs",
     "docs.rs",
     "edits.rs",
@@ -19,6 +20,7 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",
+    "terminal_safety.rs",
 ];
 
 /// Finds commands without a test file and test files without a command.

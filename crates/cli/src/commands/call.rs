@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use switchboard::ask::AskError;
+use switchboard::audit::Audit;
 use switchboard::calling::{CallFailure, ToolCall};
 use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
@@ -21,7 +22,9 @@ use crate::given;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
 use crate::progress::ProgressBar;
+use crate::report;
 use crate::session::Session;
+use crate::style::{Meaning, paint};
 
 /// How long a tool may be silent, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -81,12 +84,25 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
             farewell(host, server, interrupts).await;
         }
         desk.audit.settle().await;
+        say_what_was_not_recorded(session, &desk.audit);
         match outcome {
             Some(outcome) => outcome.map_err(|error| failure(&error, &snapshot)),
             None => Err(Failure::new(Exit::Interrupted, "the call was cancelled")),
         }
     })?;
     Ok(show(session, &yielded))
+}
+
+/// A call that left no trace is one that somebody should know of.
+fn say_what_was_not_recorded(session: &Session, audit: &Audit) {
+    if let Some(error) = audit.refused().error {
+        let path = session.shown_path(&session.machine.places.audit());
+        report::aside(&format!(
+            "{} this call is not in the audit log: {path} cannot be written: {}\n",
+            paint(Meaning::Doubtful, "warning:"),
+            printable(&error.to_string())
+        ));
+    }
 }
 
 /// Waits until a server has surely heard that a call was cancelled: it answers what is asked behind that. Not for

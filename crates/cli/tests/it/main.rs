@@ -2,6 +2,7 @@
 
 mod add;
 mod add_json;
+mod adversity;
 mod approve;
 mod audit;
 mod call;
@@ -42,4 +43,5 @@ mod secrets;
 mod status;
 mod subscribe;
 mod support;
+mod terminal_safety;
 mod tools;

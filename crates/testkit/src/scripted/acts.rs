@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::actor::{Life, Round};
 use super::conversation::{Asked, Conversation, Ending, with_unknown_content};
 use super::eras::{Dialect, Trouble};
 use super::repertoire;
+use crate::quirk::Quirk;
+
+const CREATE: &str = "elicitation/create";
 
 /// Calls a tool.
 pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Ending> {
@@ -30,10 +33,14 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
         "fail" => failure(arguments["text"].as_str().unwrap_or("it failed")),
         "explode" => {
             let code = arguments["code"].as_i64().unwrap_or(-32603);
-            return Err(Trouble::new(code, "it exploded").into());
+            let mut trouble = Trouble::new(code, "it exploded");
+            trouble.data = arguments.get("data").cloned();
+            return Err(trouble.into());
         }
         "crash" => return Err(Ending::Crash),
         "ask" if arguments["kind"] == "gate" => gate(conversation)?,
+        "ask" if arguments["kind"] == "withdrawn" => withdrawn(conversation, asked).await,
+        "ask" if arguments["kind"] == "crowd" => crowd(conversation, asked).await,
         "ask" => match asked.dialect {
             Dialect::Legacy => ask(conversation, asked).await,
             Dialect::Modern => ask_back(conversation, asked)?,
@@ -55,6 +62,7 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
         "count" => spoken(&actor.counts()),
         "whoami" => spoken(&whoami(conversation, asked)),
         "route" => text(arguments["region"].as_str().unwrap_or("nowhere")),
+        "say" if actor.script.does(&Quirk::SaysWhatItIsTold) => arguments["result"].clone(),
         "end_listening" => {
             actor.end_listening();
             text("ended")
@@ -167,11 +175,23 @@ fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
             "news": {"type": "boolean", "default": false},
         }},
     });
+    let many: Map<String, Value> =
+        (0..100).map(|it| (format!("field_{it}"), json!({"type": "string"}))).collect();
+    let long = json!({"message": "A long form.",
+        "requestedSchema": {"type": "object", "properties": many}});
+    let unfit = json!({"message": "Defaults that do not fit.", "requestedSchema": {
+    "type": "object", "required": ["colour", "count"], "properties": {
+        "colour": {"type": "string", "enum": ["red", "green"], "default": "blue"},
+        "count": {"type": "integer", "minimum": 3, "default": "many"},
+        "mail": {"type": "string", "format": "email", "default": "nobody"},
+    }}});
     let elicitation = ("elicitation", "elicitation/create", form);
     let sampling = ("sampling", "sampling/createMessage", sample);
     let roots = ("roots", "roots/list", Value::Null);
     match arguments["kind"].as_str().unwrap_or("elicitation") {
         "booking" => vec![("booking", "elicitation/create", booking)],
+        "long" => vec![("long", "elicitation/create", long)],
+        "unfit" => vec![("unfit", "elicitation/create", unfit)],
         "url" => vec![("url", "elicitation/create", url)],
         "sampling" => vec![sampling],
         "roots" => vec![roots],
@@ -179,6 +199,46 @@ fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
         "nothing" => Vec::new(),
         _ => vec![elicitation],
     }
+}
+
+fn named_question(message: &str) -> Value {
+    let name =
+        json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    json!({"message": message, "requestedSchema": name})
+}
+
+/// Asks, thinks better of it while somebody answers, and asks something else.
+async fn withdrawn(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
+    let first = named_question("The first question?");
+    let (id, answered) = conversation.begin_asking(&asked.aside, CREATE, &first);
+    let patience = Duration::from_millis(asked.params["arguments"]["ms"].as_u64().unwrap_or(1000));
+    if let Ok(Ok(answer)) = tokio::time::timeout(patience, answered).await {
+        return spoken(&json!({"rounds": [{"first": answer["result"]}]}));
+    }
+    asked.aside.say(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
+    }));
+    let second = named_question("The second question?");
+    match conversation.ask(&asked.aside, CREATE, &second).await {
+        Some(answer) => spoken(&json!({"rounds": [{"second": answer["result"]}]})),
+        None => failure("nobody answered"),
+    }
+}
+
+/// Asks a hundred things at once, and counts what comes of it.
+async fn crowd(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
+    let begin = |number: usize| {
+        let question = named_question(&format!("Question {number}?"));
+        conversation.begin_asking(&asked.aside, CREATE, &question).1
+    };
+    let waiting: Vec<_> = (0..100).map(begin).collect();
+    let mut actions: BTreeMap<String, usize> = BTreeMap::new();
+    for answered in waiting {
+        let answer = answered.await.unwrap_or_default();
+        let action = answer["result"]["action"].as_str().unwrap_or("error");
+        *actions.entry(action.to_owned()).or_default() += 1;
+    }
+    spoken(&json!(actions))
 }
 
 /// Asks in the legacy way: one request to the client after the other.

@@ -264,6 +264,9 @@ impl Conversation {
             "subscriptions/listen" => self.listen(asked, serial).await,
             "resources/subscribe" => {
                 self.state().resources.push(params["uri"].as_str().unwrap_or_default().to_owned());
+                if script.taint.is_some() {
+                    self.touch_soon(params["uri"].clone());
+                }
                 Ok(json!({}))
             }
             "resources/unsubscribe" => {
@@ -273,6 +276,15 @@ impl Conversation {
             "ping" | "logging/setLevel" => Ok(json!({})),
             list => Ok(repertoire::list(&self.actor, list, params)?),
         }
+    }
+
+    /// Who says hostile things says them unasked.
+    fn touch_soon(self: &Arc<Self>, uri: Value) {
+        let conversation = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            conversation.announce("notifications/resources/updated", &json!({"uri": uri}));
+        });
     }
 
     async fn listen(&self, asked: &Asked, serial: usize) -> Result<Value, Ending> {
@@ -334,6 +346,17 @@ impl Conversation {
     /// Asks the client something, in the legacy way.
     pub async fn ask(&self, aside: &Outlet, method: &str, params: &Value) -> Option<Value> {
         const PATIENCE: Duration = Duration::from_secs(30);
+        let (_, answered) = self.begin_asking(aside, method, params);
+        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
+    }
+
+    /// The same without waiting: the question's id, and the answer that may come.
+    pub fn begin_asking(
+        &self,
+        aside: &Outlet,
+        method: &str,
+        params: &Value,
+    ) -> (Value, oneshot::Receiver<Value>) {
         let id = json!(format!("question-{}", self.actor.number()));
         let (answer, answered) = oneshot::channel();
         self.state().questions.insert(id.to_string(), answer);
@@ -342,7 +365,7 @@ impl Conversation {
             question["params"] = params.clone();
         }
         aside.say(&question);
-        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
+        (id, answered)
     }
 }
 

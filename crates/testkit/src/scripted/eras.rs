@@ -141,7 +141,7 @@ fn admit_modern(script: &Script, method: &str, params: &Value) -> Result<Dialect
 /// A modern server may only ask what the client said it can answer.
 fn admit_question(kind: Option<&str>, capabilities: &Map<String, Value>) -> Result<(), Trouble> {
     let needed: &[&str] = match kind.unwrap_or("elicitation") {
-        "elicitation" | "url" | "booking" => &["elicitation"],
+        "elicitation" | "url" | "booking" | "long" | "unfit" => &["elicitation"],
         "sampling" => &["sampling"],
         "roots" => &["roots"],
         "all" => &["elicitation", "sampling", "roots"],

@@ -17,6 +17,7 @@ use super::conversation::Conversation;
 use super::eras::Opened;
 use super::event_stream::{DROP, PAUSE};
 use super::outlet::{Frame, Outlet};
+use super::taint;
 use crate::quirk::Quirk;
 use crate::script::Script;
 
@@ -69,6 +70,9 @@ fn misbehave(script: &Script) {
             tokio::spawn(async move { while signals.recv().await.is_some() {} });
         }
     }
+    if let Some(taint) = &script.taint {
+        eprintln!("this is said {taint} beside");
+    }
     for quirk in &script.quirks {
         if let Quirk::StderrLines { n } = quirk {
             for number in 1..=*n {
@@ -116,13 +120,17 @@ async fn converse(script: Script) {
     let (sender, frames) = mpsc::unbounded_channel();
     let drips = actor.script.does(&Quirk::SlowDrip);
     let (done, written) = oneshot::channel();
+    let taint = actor.script.taint.clone();
     thread::spawn(move || {
-        write(frames, if drips { DROP } else { usize::MAX });
+        write(frames, if drips { DROP } else { usize::MAX }, taint.as_deref());
         let _nobody_waits = done.send(());
     });
     let mut lines = read();
     let conversation = Conversation::new(&actor, Outlet::Direct(sender), Opened::NotYet);
-    while let Some(line) = lines.recv().await {
+    while let Some(mut line) = lines.recv().await {
+        if let Some(taint) = &actor.script.taint {
+            line = taint::take_out(line, taint);
+        }
         conversation.take_text(&line, &json!({}));
     }
     if lives_on {
@@ -170,11 +178,14 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Writes frames to standard output, in pieces of a size.
-fn write(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize) {
+fn write(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint: Option<&str>) {
     let mut stdout = io::stdout().lock();
     while let Some(frame) = frames.blocking_recv() {
         let written = match frame {
             Frame::Message(mut bytes) => {
+                if let Some(taint) = taint {
+                    bytes = taint::put_in(bytes, taint);
+                }
                 bytes.push(b'\n');
                 write_pieces(&mut stdout, &bytes, piece)
             }

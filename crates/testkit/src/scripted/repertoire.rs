@@ -55,6 +55,15 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
     for number in 0..actor.added_tools() {
         tools.push(tool(&format!("added_{number}"), "Was added later.", &json!({})));
     }
+    if actor.script.does(&Quirk::SaysWhatItIsTold) {
+        tools.push(tool("say", "Returns what it is told.", &json!({"result": {"type": "object"}})));
+    }
+    if let Some(taint) = &actor.script.taint {
+        tools.push(tool("misnamed", "Has a hostile argument.", &json!({taint: {}})));
+        for tool in &mut tools {
+            tool["title"] = json!("a title");
+        }
+    }
     if actor.script.does(&Quirk::BadToolSchema) {
         tools.push(json!({"description": "Has no name.", "inputSchema": {"type": "object"}}));
         tools.push(json!({"name": "misshapen", "inputSchema": "anything goes"}));

@@ -1,0 +1,403 @@
+//! Calls and questions under bad conditions: hooks that misbehave, questions that are withdrawn or come in crowds, disks
+//! that refuse, results that are no such thing, and many calls at once.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use testkit::{Quirk, Ran, Scene, Script, Scripted, Terminal};
+
+use crate::support::{USER, json as json_of, local_settings, scene, until};
+
+/// Servers with settings of the person around them. Everything may be called.
+fn with(servers: &[(&str, &Script)], settings: Json) -> Scene {
+    let scene = scene();
+    let mut settings = settings;
+    for (name, script) in servers {
+        let entry = Scripted::entry(script);
+        settings["mcpServers"][*name] = serde_json::from_str(&entry).expect("an entry is JSON");
+    }
+    scene.write(USER, &settings.to_string());
+    scene
+}
+
+fn one(script: &Script) -> Scene {
+    with(&[("s", script)], json!({"permissions": {"allow": ["mcp__s"]}}))
+}
+
+fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+    Terminal::start(&scene.command(&scene.project(), arguments))
+}
+
+/// What the server got for its question.
+#[track_caller]
+fn answer(shown: &str, key: &str) -> Json {
+    let at = shown.rfind("{\"rounds\"").unwrap_or_else(|| panic!("no answer in {shown}"));
+    let rounds: Json = serde_json::from_str(shown[at..].trim()).expect("JSON");
+    rounds["rounds"][0][key].clone()
+}
+
+#[test]
+fn the_time_that_a_person_takes_is_not_the_servers() {
+    for script in [Script::legacy(), Script::modern()] {
+        let mut scene = one(&script);
+        scene.set("MCP_TOOL_TIMEOUT", "500");
+        let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=elicitation"]);
+        terminal.sees("What is your name?").sees(": ");
+        let asked = Instant::now();
+        until(|| asked.elapsed() > Duration::from_secs(2));
+        terminal.types("Ada\r").sees("Send it?").types("\r");
+        let (code, shown) = terminal.ends();
+        assert_eq!(code, 0, "{shown}");
+        assert_eq!(answer(&shown, "elicitation")["content"], json!({"name": "Ada"}), "{shown}");
+        let slow = scene.swb(&["call", "mcp__s__slow", "ms:=30000", "steps:=1"]);
+        assert!(slow.fails(10).contains("within 0.5 s"), "{}", slow.shown());
+    }
+}
+
+#[test]
+fn what_was_typed_for_a_question_that_is_withdrawn_answers_no_other() {
+    let scene = one(&Script::legacy());
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=withdrawn", "ms:=600"]);
+    terminal.sees("The first question?").sees(": ").types("half an ans");
+    terminal.sees("withdrawn").sees("The second question?").sees(": ").types("Ada\r");
+    terminal.sees("Send it?").types("\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(answer(&shown, "second")["content"], json!({"name": "Ada"}), "{shown}");
+}
+
+#[test]
+fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
+    let scene = one(&Script::legacy());
+    let ran = scene.swb(&["call", "mcp__s__ask", "kind=crowd"]);
+    let counts: Json = serde_json::from_str(ran.ok().trim()).expect("JSON");
+    let (declined, refused) = (counts["decline"].as_u64(), counts["error"].as_u64());
+    assert_eq!(declined.unwrap_or(0) + refused.unwrap_or(0), 100, "{}", ran.shown());
+    // A person can leave the crowd.
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=crowd"]);
+    terminal.sees("Question ").sees(": ").types("\u{3}");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 130, "{shown}");
+}
+
+#[test]
+fn two_servers_that_ask_at_once_are_answered_one_after_the_other() {
+    let (one, two) = (Script::legacy(), Script::modern());
+    let servers = [("one", &one), ("two", &two)];
+    let scene = with(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
+    // Two programs at two terminals, and one at a terminal where a form of a hundred fields is declined half-way.
+    let mut first = at_terminal(&scene, &["call", "mcp__one__ask", "kind=long"]);
+    let mut second = at_terminal(&scene, &["call", "mcp__two__ask", "kind=elicitation"]);
+    first.sees("one").sees("A long form.");
+    second.sees("two").sees("What is your name?").sees(": ").types("Eve\r");
+    for number in 0..50 {
+        first.sees(&format!("field_{number}")).sees(": ").types("\r");
+    }
+    first.types(":no\r");
+    second.sees("Send it?").types("\r");
+    let (_, shown) = first.ends();
+    assert_eq!(answer(&shown, "long")["action"], "decline", "{shown}");
+    let (_, shown) = second.ends();
+    assert_eq!(answer(&shown, "elicitation")["content"]["name"], "Eve", "{shown}");
+}
+
+#[test]
+fn a_hundred_fields_can_be_filled_in_and_defaults_that_do_not_fit_are_not_offered() {
+    let scene = one(&Script::legacy());
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=long"]);
+    terminal.sees("A long form.");
+    for number in 0..100 {
+        terminal.sees(&format!("field_{number}")).sees(": ").types(&format!("v{number}\r"));
+    }
+    terminal.sees("Send it?").types("\r");
+    let (_, shown) = terminal.ends();
+    let given = answer(&shown, "long")["content"].clone();
+    assert_eq!(given.as_object().map(serde_json::Map::len), Some(100), "{shown}");
+    assert_eq!(given["field_99"], "v99");
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=unfit"]);
+    terminal.sees("Defaults that do not fit.").sees("colour*").sees(": ").types("\r");
+    terminal.sees("is wanted").types("2\r").sees("count*").sees(": ").types("\r");
+    terminal.sees("is wanted").types("many\r").sees("is wanted").types("4\r");
+    terminal.sees("mail").sees(": ").types("\r").sees("Send it?").types("\r");
+    let (_, shown) = terminal.ends();
+    let expected = json!({"colour": "green", "count": 4});
+    assert_eq!(answer(&shown, "unfit")["content"], expected, "{shown}");
+}
+
+#[test]
+fn an_interrupt_in_a_question_ends_the_call_and_says_so_in_the_audit_log() {
+    let scene = one(&Script::legacy());
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
+    terminal.sees("Your name").sees(": ").types("Ad\u{3}");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 130, "{shown}");
+    let audit = json_of(&scene, &["audit", "--json"]);
+    assert_eq!(audit["calls"][0]["outcome"], "cancelled", "{audit}");
+    let mut asking = with(&[("s", &Script::legacy())], json!({}));
+    asking.set("TERM", "dumb");
+    let mut terminal = at_terminal(&asking, &["call", "mcp__s__echo", "text=x"]);
+    terminal.sees("? ").types("\u{3}");
+    assert_eq!(terminal.ends().0, 130);
+}
+
+#[test]
+fn bytes_that_are_no_text_do_not_end_the_keyboard() {
+    let scene = one(&Script::legacy());
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
+    terminal.sees("Your name").sees(": ").types_bytes(b"Fran\xe7ois\r");
+    terminal.sees("guests").sees(": ").types(":no\r");
+    let (_, shown) = terminal.ends();
+    assert_eq!(answer(&shown, "booking")["action"], "decline", "{shown}");
+}
+
+/// A scene whose questions go to a hook.
+fn hooked(command: &str, timeout: f64) -> Scene {
+    let hook = json!([{"hooks": [{"type": "command", "command": command, "timeout": timeout}]}]);
+    let settings = json!({"permissions": {"allow": ["mcp__s"]}, "hooks": {"Elicitation": hook}});
+    with(&[("s", &Script::legacy())], settings)
+}
+
+#[test]
+fn a_hook_may_misbehave_as_it_likes() {
+    for (command, timeout, said) in [
+        ("yes '{\"action\":' | head -c 10000000", 20.0, "printed more than"),
+        ("trap '' PIPE; yes | head -c 10000000; exit 0", 20.0, "printed more than"),
+        ("exec <&-; sleep 600", 0.3, "took longer than 0.3 s"),
+        ("while :; do :; done", 0.3, "took longer than 0.3 s"),
+        ("printf '\\377\\376\\200'", 20.0, "no answer"),
+        ("echo '{\"action\": \"accept\"'", 20.0, "no answer"),
+        ("echo '[1]'", 20.0, "no answer"),
+        ("kill -9 $$", 20.0, "signal: 9"),
+        ("exit 77", 20.0, "exit status: 77"),
+        ("not-a-program-that-is-there", 20.0, "127"),
+    ] {
+        let scene = hooked(command, timeout);
+        let began = Instant::now();
+        let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
+        assert_eq!(answer(&ran.stdout, "elicitation")["action"], "decline", "{}", ran.shown());
+        assert!(began.elapsed() < Duration::from_secs(15), "{command}");
+        let logs = scene.swb(&["logs", "s"]);
+        assert!(logs.ok().contains(said), "{command}\n{}", logs.stdout);
+    }
+}
+
+#[test]
+fn a_hook_that_outlives_its_time_is_gone_with_its_children() {
+    let command = "sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$HOME/pids\"; while :; do sleep 1; done' & echo $$ >> \"$HOME/pids\"; wait";
+    let scene = hooked(command, 0.5);
+    scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]).ok();
+    let numbers = scene.read("~/pids");
+    assert_eq!(numbers.lines().count(), 2, "{numbers}");
+    for number in numbers.lines() {
+        until(|| !std::path::Path::new(&format!("/proc/{number}")).exists());
+    }
+}
+
+#[test]
+fn a_record_that_the_disk_refuses_is_said() {
+    let scene = one(&Script::legacy());
+    let log = scene.path("~/.local/state/switchboard/audit.jsonl");
+    std::fs::create_dir_all(&log).expect("a folder in its place");
+    let ran = scene.swb(&["call", "mcp__s__echo", "text=hello"]);
+    assert_eq!(ran.ok(), "hello\n");
+    let warning =
+        "warning: this call is not in the audit log: ~/.local/state/switchboard/audit.jsonl";
+    assert_eq!(ran.stderr.matches(warning).count(), 1, "{}", ran.shown());
+}
+
+#[test]
+fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
+    let scene = one(&Script::legacy());
+    let place = "~/.local/state/switchboard/pins.json";
+    scene.write(place, "{\"s/sha256:1\": {\"turn\"");
+    let call = ["call", "mcp__s__echo", "text=hello"];
+    let ran = scene.swb(&call);
+    assert_eq!(ran.ok(), "hello\n");
+    assert!(ran.stderr.contains("changes to them are not noticed: ~/.local"), "{}", ran.shown());
+    assert_eq!(scene.swb(&call).stderr, "", "it is written anew");
+    std::fs::remove_file(scene.path(place)).expect("it is there");
+    std::fs::create_dir(scene.path(place)).expect("a folder in its place");
+    let ran = scene.swb(&call);
+    assert_eq!(ran.ok(), "hello\n");
+    assert!(ran.stderr.contains("could not be remembered"), "{}", ran.shown());
+}
+
+#[test]
+fn a_rule_for_always_that_cannot_be_written_holds_now_and_says_so() {
+    let scene = with(&[("s", &Script::legacy())], json!({}));
+    // Nothing can be made below a link that leads nowhere, whoever tries.
+    let settings = local_settings(&scene);
+    let folder = settings.parent().expect("it is in a folder");
+    std::fs::create_dir_all(folder.parent().expect("which is in one")).expect("made");
+    std::os::unix::fs::symlink("/proc/nowhere/at/all", folder).expect("a link");
+    let mut terminal = at_terminal(&scene, &["call", "mcp__s__echo", "text=hello"]);
+    terminal.sees("always").sees("? ").types("a\r").sees("] ").types("\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("the rule holds for this session only"), "{shown}");
+}
+
+#[test]
+fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
+    let scene = one(&Script::legacy().tools(12));
+    let start = |number: usize| {
+        let tool = format!("mcp__s__tool_{number}");
+        let rule = format!("mcp__s__tool_{number}(subject=a)");
+        let call = scene.command(&scene.project(), &["call", &tool, "subject=a"]).spawn();
+        let add = scene.command(&scene.project(), &["permissions", "add", "ask", &rule]).spawn();
+        [call.expect("it starts"), add.expect("it starts")]
+    };
+    let running: Vec<_> = (0..12).flat_map(start).collect();
+    for mut child in running {
+        child.wait().expect("it ends");
+    }
+    let audit = json_of(&scene, &["audit", "--json"]);
+    assert_eq!(audit["calls"].as_array().map(Vec::len), Some(12), "{audit}");
+    let rules = std::fs::read_to_string(local_settings(&scene)).expect("rules");
+    let pins = scene.read("~/.local/state/switchboard/pins.json");
+    let allowed: Vec<&Json> = audit["calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|it| it["outcome"] == "ok")
+        .collect();
+    for number in 0..12 {
+        assert!(rules.contains(&format!("tool_{number}(subject=a)")), "{rules}");
+    }
+    for call in allowed {
+        let tool = call["tool"].as_str().expect("a name");
+        assert!(pins.contains(&format!("\"{tool}\"")), "{tool}\n{pins}");
+    }
+}
+
+/// A call that comes back with a result of ours.
+fn yielded(scene: &Scene, result: &Json) -> Ran {
+    scene.write("result.json", &result.to_string());
+    scene.swb(&["call", "mcp__s__say", "result:=@result.json"])
+}
+
+#[test]
+fn a_result_may_be_anything_at_all() {
+    let scene = one(&Script::legacy().quirk(Quirk::SaysWhatItIsTold));
+    let content = |it: Json| json!({"content": [it]});
+    let picture =
+        |data: &str| content(json!({"type": "image", "data": data, "mimeType": "image/png"}));
+    // The head of a picture of 65,535 × 65,535 points with nothing behind it, and one of 10^9 × 1.
+    let bomb = "iVBORw0KGgoAAAANSUhEUgAA//8AAP//CAYAAAA=";
+    let wide = "iVBORw0KGgoAAAANSUhEUjuaygAAAAABCAYAAAA=";
+    for result in [
+        json!({}),
+        json!({"content": null}),
+        json!({"content": "text"}),
+        json!({"content": {"type": "text"}}),
+        json!({"content": [null, 5, "x", [], {}]}),
+        json!({"content": [], "isError": "maybe"}),
+        json!({"content": [], "structuredContent": [1, {"a": null}]}),
+        content(json!({"type": 5})),
+        content(json!({"type": "text"})),
+        content(json!({"type": "text", "text": 5})),
+        content(json!({"type": "text", "text": "x".repeat(300_000)})),
+        content(json!({"type": "resource"})),
+        content(
+            json!({"type": "resource", "resource": {"uri": "../../../etc/passwd", "blob": "AAAA"}}),
+        ),
+        content(
+            json!({"type": "resource", "resource": {"uri": "file:///etc/passwd", "blob": "not base64!", "mimeType": "../../x"}}),
+        ),
+        content(json!({"type": "resource_link"})),
+        content(json!({"type": "audio", "data": "AAAA", "mimeType": "audio/../../../x"})),
+        content(json!({"type": "audio", "data": 7, "mimeType": 7})),
+        picture(""),
+        picture("bm8gcGljdHVyZQ=="),
+        picture("not base64!"),
+        picture(bomb),
+        picture(wide),
+        picture(&"A".repeat(15_000_000)),
+        json!({"content": vec![json!({"type": "image", "data": bomb, "mimeType": "image/png"}); 500]}),
+        json!({"content": vec![json!({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}); 500]}),
+    ] {
+        let ran = yielded(&scene, &result);
+        let about: String = result.to_string().chars().take(200).collect();
+        assert!([0, 9, 10].contains(&ran.code), "{about}\n{}", ran.shown());
+        assert!(!ran.stderr.contains("panicked"), "{about}\n{}", ran.stderr);
+        assert!(ran.shown().len() < 1_000_000, "{about}");
+    }
+    assert!(!scene.home().join("x").exists());
+    let deep = format!("{}1{}", "[".repeat(2000), "]".repeat(2000));
+    let deep = format!("{{\"content\":[],\"structuredContent\":{deep}}}");
+    scene.write("result.json", &deep);
+    let ran = scene.swb(&["call", "mcp__s__say", "result:=@result.json"]);
+    assert!(ran.fails(2).contains("no JSON"), "{}", ran.shown());
+    // Everything that was kept is below the data folder, and only its owner may read it.
+    let kept = scene.path("~/.local/share/switchboard");
+    let mode = kept.metadata().expect("something was kept").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
+    let scene = one(&Script::legacy().tools(1));
+    scene.write("bytes", "plain");
+    std::fs::write(scene.path("bytes"), b"\xff\xfe").expect("written");
+    std::fs::File::create(scene.path("large"))
+        .and_then(|it| it.set_len(200 << 20))
+        .expect("a hole");
+    std::fs::create_dir(scene.path("folder")).expect("a folder");
+    let nested = "a.".repeat(3000) + "b=1";
+    let deep = format!("a:={}1{}", "[".repeat(5000), "]".repeat(5000));
+    for words in [
+        &["text=@bytes"][..],
+        &["text=@large"],
+        &["text=@folder"],
+        &["text=@/dev/zero"],
+        &["text=@"],
+        &["text=@\u{1b}[2J"],
+        &[&nested],
+        &[&deep],
+        &["{\"text\": 1} trailing"],
+        &["[1]"],
+        &["text"],
+        &["text=a", "text=b"],
+        &["text=a", "text.b=c"],
+        &["text:=nul"],
+        &["limit:=1e400"],
+        &["limit:=-1"],
+        &["limit=1"],
+        &["subject:={}"],
+    ] {
+        let all = [&["call", "mcp__s__tool_0"][..], words].concat();
+        let ran = scene.swb(&all);
+        let about: String = words.concat().chars().take(100).collect();
+        assert_eq!(ran.code, 2, "{about}: {}", ran.shown());
+        assert!(!ran.shown().contains('\u{1b}'), "{about}: {}", ran.shown());
+    }
+    let audit = json_of(&scene, &["audit", "--json", "--outcome", "ok"]);
+    assert_eq!(audit["calls"], json!([]));
+}
+
+#[test]
+fn answers_that_were_written_down_badly_are_refused_before_anything_starts() {
+    let scene = one(&Script::legacy());
+    for text in [
+        "",
+        "[1]",
+        "5",
+        "{\"answers\": 5}",
+        "{\"answers\": [5]}",
+        "{\"answers\": [{\"server\": 5}]}",
+        "{\"answers\": [{\"action\": \"perhaps\"}]}",
+        "\u{feff}{",
+    ] {
+        scene.write("answers.json", text);
+        let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"]);
+        assert_eq!(ran.code, 2, "{text}: {}", ran.shown());
+    }
+    std::fs::File::create(scene.path("answers.json"))
+        .and_then(|it| it.set_len(1 << 30))
+        .expect("a hole");
+    let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"]);
+    assert!(ran.fails(2).contains("larger"), "{}", ran.shown());
+    let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "/dev/zero"]);
+    assert_eq!(ran.code, 2, "{}", ran.shown());
+}

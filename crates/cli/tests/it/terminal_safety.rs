@@ -1,0 +1,349 @@
+//! Nothing that a server says acts on a terminal: every command that shows such text, on a pipe and at a terminal, for
+//! people and for programs. The server's name is the person's own; every other text of this server is hostile.
+
+use serde_json::{Value as Json, json};
+use testkit::{Quirk, Scene, Script, Scripted, Terminal};
+
+use crate::support::{USER, json as json_of, local_settings, scene};
+
+/// What a server might say to a terminal or to an eye, in portions that no table cuts off.
+const CORPUS: [&str; 6] = [
+    // Clears the screen, moves, colours, writes to the clipboard, titles the window.
+    "\u{1b}[2J\u{1b}[45m\u{1b}[1;1H\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]0;EVIL\u{1b}\\",
+    // A link that leads elsewhere, a device string, a picture, a private message, a reset, another screen.
+    "\u{1b}]8;;http://evil.example\u{7}\u{1b}P$q\u{1b}\\\u{1b}Pq#0\u{1b}\\\u{1b}^x\u{1b}\\\u{1b}c\u{1b}[?1049h",
+    // The same introduced by single characters, and overwriting of what stands there.
+    "\u{9b}2J\u{9d}0;EVIL\u{9c}\u{90}q\u{84}\u{85}\u{8}\u{8}\u{8}\u{7f}\u{b}\u{c}\rFAKE\t",
+    // Reading in the other direction.
+    "\u{202e}live\u{202c}\u{2066}x\u{2069}\u{200f}\u{61c}\u{202a}\u{202b}\u{202d}\u{2067}\u{2068}",
+    // Nothing to see.
+    "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}\u{180e}\u{3164}\u{ffa0}\u{2800}\u{2028}\u{2029}\u{fe0f}",
+    // A sentence in tags.
+    "\u{e0001}\u{e0065}\u{e0076}\u{e0069}\u{e006c}\u{e007f}\u{e0100}\u{fff9}\u{fffb}\u{115f}\u{17b4}",
+];
+
+/// The colours and movements that are ours. None of them is in the corpus.
+const OURS: [&str; 10] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\r\u{1b}[K",
+    "\u{1b}[1A",
+    "\u{1b}[J",
+    "\r",
+];
+
+/// A server whose every text is hostile, and settings around it.
+fn hostile(taint: &str, settings: Json) -> Scene {
+    let script = Script::legacy()
+        .instructions("Be nice.")
+        .resources(2)
+        .prompts(2)
+        .tools(1)
+        .quirk(Quirk::SaysWhatItIsTold)
+        .quirk(Quirk::BadToolSchema)
+        .tainted(taint);
+    let crashing = Script::legacy().tainted(taint).quirk(Quirk::ExitsAtOnce { code: 3 });
+    let unlisting = Script::legacy().tainted(taint).quirk(Quirk::WontListTools);
+    let scene = scene();
+    let entry = |script: &Script| -> Json {
+        serde_json::from_str(&Scripted::entry(script)).expect("an entry is JSON")
+    };
+    let mut settings = settings;
+    settings["mcpServers"] =
+        json!({"s": entry(&script), "crashing": entry(&crashing), "unlisting": entry(&unlisting)});
+    scene.write(USER, &settings.to_string());
+    scene
+}
+
+/// The exposed name of a tool of the server `s`, by the beginning and the end of the server's own name for it.
+fn exposed(scene: &Scene, taint: &str, plain: &str) -> String {
+    let name = format!("{}{taint}{}", &plain[..1], &plain[1..]);
+    let all = json_of(scene, &["tools", "s", "--json"]);
+    let tools = all["tools"].as_array().expect("a list");
+    let tool = tools.iter().find(|it| it["tool"] == name.as_str());
+    tool.unwrap_or_else(|| panic!("no {plain} in {all}"))["name"].as_str().expect("text").to_owned()
+}
+
+/// Does nothing but text and line ends reach whoever reads a pipe? Is there something escaped at all?
+#[track_caller]
+fn harmless(shown: &str, what: &str) {
+    let is_bad = |c: &char| *c != '\n' && switchboard_config::shown::is_deceptive(*c);
+    let bad = shown.chars().find(is_bad);
+    assert_eq!(bad, None, "{what}\n{shown:?}");
+}
+
+/// What shells are told: a value, a tab of ours, what it is.
+fn without_our_tabs(shown: &str) -> String {
+    let lines = shown.lines().map(|line| line.replacen('\t', " ", 1) + "\n");
+    lines.collect()
+}
+
+/// Was the hostile text part of what was shown?
+#[track_caller]
+fn holds_taint(shown: &str, what: &str) {
+    assert!(
+        shown.contains("\\u"),
+        "nothing hostile was shown, so nothing is proved: {what}\n{shown}"
+    );
+}
+
+/// The same at a terminal, where our own colours and movements are fine.
+#[track_caller]
+fn harmless_at_terminal(shown: &str, what: &str) {
+    assert!(!shown.contains("\rFAKE"), "{what}\n{shown:?}");
+    let mut rest = shown.to_owned();
+    for ours in OURS {
+        rest = rest.replace(ours, "");
+    }
+    harmless(&rest, what);
+}
+
+/// Every command that shows what a server said, by the names that it has for this taint. The last words say whether
+/// something hostile must be seen by people.
+fn commands(scene: &Scene, taint: &str) -> Vec<(Vec<String>, Sees)> {
+    let tool = |plain: &str| exposed(scene, taint, plain);
+    let uri = format!("scripted://resource/0{taint}");
+    let template = format!("scripted://resource/{{number}}{taint}");
+    let prompt = format!("p{taint}rompt_0");
+    let [echo, slow, fail, explode, say, ask, number] =
+        ["echo", "slow", "fail", "explode", "say", "ask", "tool_0"].map(tool);
+    let result = json!({
+        "content": [
+            {"type": "text", "text": "a text\nof two lines"},
+            {"type": "image", "data": "bm8gcGljdHVyZQ==", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "x://y", "mimeType": "text/plain", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "x://y", "mimeType": "a/b", "blob": "AAAA"}},
+            {"type": "resource_link", "uri": "x://y", "name": "a link", "title": "t", "description": "d"},
+            {"type": format!("holo\u{1b}[2J{taint}gram"), "text": "unknown"},
+        ],
+        "structuredContent": {"key": "value"},
+    });
+    let said = format!("result:={result}");
+    let cases: Vec<(Vec<&str>, Sees)> = vec![
+        (vec!["status"], Sees::Hostile),
+        (vec!["status", "s"], Sees::Nothing),
+        (vec!["doctor"], Sees::Hostile),
+        (vec!["doctor", "crashing"], Sees::Hostile),
+        (vec!["doctor", "unlisting"], Sees::Hostile),
+        (vec!["ping", "s"], Sees::Nothing),
+        (vec!["ping", "crashing"], Sees::Hostile),
+        (vec!["logs", "s"], Sees::Hostile),
+        (vec!["logs", "crashing"], Sees::Hostile),
+        (vec!["tools"], Sees::Hostile),
+        (vec!["tools", "s"], Sees::Hostile),
+        (vec!["search", "text"], Sees::Hostile),
+        (vec!["resources"], Sees::Hostile),
+        (vec!["prompts"], Sees::Hostile),
+        (vec!["prompt", "s", &prompt, "topic=x"], Sees::Hostile),
+        (vec!["prompt", "s", "nothing"], Sees::Nothing),
+        (vec!["read", "s", &uri], Sees::Hostile),
+        (vec!["read", "s", "scripted://blob"], Sees::Hostile),
+        (vec!["read", "s", "scripted://none"], Sees::Hostile),
+        (vec!["complete", "s", "--prompt", &prompt, "topic", "a"], Sees::Hostile),
+        (vec!["complete", "s", "--template", &template, "number"], Sees::Hostile),
+        (vec!["subscribe", "s", &uri, "--once", "--read"], Sees::Hostile),
+        (vec!["call", &echo, "text=hello"], Sees::Hostile),
+        (vec!["call", &echo, "text:=5"], Sees::Nothing),
+        (vec!["call", &number, "limit:=1.5"], Sees::Nothing),
+        (vec!["call", &slow, "ms:=120"], Sees::Hostile),
+        (vec!["call", &fail], Sees::Hostile),
+        (vec!["call", &explode, r#"data:={"a": "because"}"#], Sees::Hostile),
+        (vec!["call", &say, &said], Sees::Hostile),
+        (vec!["call", &ask, "kind=booking"], Sees::Hostile),
+        (vec!["call", &ask, "kind=url"], Sees::Hostile),
+        (vec!["call", &ask, "kind=gate"], Sees::Hostile),
+        (vec!["call", &ask, "kind=sampling"], Sees::Hostile),
+        (vec!["call", "mcp__s__e"], Sees::Nothing),
+        (vec!["audit"], Sees::Hostile),
+        (vec!["permissions", "explain", &echo, "text=x"], Sees::Nothing),
+        (vec!["permissions", "simulate"], Sees::Nothing),
+        (vec!["permissions", "list"], Sees::Nothing),
+        (vec!["list"], Sees::Nothing),
+        (vec!["get", "s"], Sees::Nothing),
+        (vec!["__complete", "words", "swb", "call", "mcp"], Sees::Nothing),
+        (vec!["__complete", "words", "swb", "prompt", "s", ""], Sees::Nothing),
+        (vec!["__complete", "words", "swb", "read", "s", ""], Sees::Nothing),
+        (vec!["__complete", "bash", "swb read s ", ":="], Sees::Nothing),
+    ];
+    let owned = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+    cases.into_iter().map(|(words, sees)| (owned(words), sees)).collect()
+}
+
+/// What people see of a command.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sees {
+    /// Hostile text, escaped.
+    Hostile,
+    /// Maybe nothing of it.
+    Nothing,
+}
+
+/// The settings that let everything be called; the entry's arguments would show the taint themselves, escaped.
+fn allowing() -> Json {
+    json!({"permissions": {"allow": ["mcp__s"]}})
+}
+
+#[track_caller]
+fn check_on_a_pipe(taint: &str) {
+    let scene = hostile(taint, allowing());
+    for (words, sees) in commands(&scene, taint) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = scene.swb(&words);
+        let what = format!("{words:?}");
+        assert_ne!(ran.code, 101, "{}", ran.shown());
+        let for_shell = words[0] == "__complete";
+        let shown = if for_shell { without_our_tabs(&ran.shown()) } else { ran.shown() };
+        harmless(&shown, &what);
+        if sees == Sees::Hostile {
+            holds_taint(&ran.shown(), &what);
+        }
+        if for_shell {
+            continue;
+        }
+        let json_words = [&words[..], &["--json"]].concat();
+        let ran = scene.swb(&json_words);
+        harmless(&ran.shown(), &format!("{json_words:?}"));
+        for document in ran.stdout.lines().filter(|_| words[0] == "subscribe") {
+            serde_json::from_str::<Json>(document).expect("each line is JSON");
+        }
+        if words[0] != "subscribe" && !ran.stdout.is_empty() {
+            serde_json::from_str::<Json>(&ran.stdout).expect("it is JSON");
+        }
+    }
+}
+
+#[test]
+fn screens_clipboards_and_titles_are_safe_on_a_pipe() {
+    check_on_a_pipe(CORPUS[0]);
+}
+
+#[test]
+fn links_pictures_and_resets_are_safe_on_a_pipe() {
+    check_on_a_pipe(CORPUS[1]);
+}
+
+#[test]
+fn single_controls_and_overwriting_are_safe_on_a_pipe() {
+    check_on_a_pipe(CORPUS[2]);
+}
+
+#[test]
+fn turned_hidden_and_tagged_text_is_safe_on_a_pipe() {
+    check_on_a_pipe(&CORPUS[3..].concat());
+}
+
+/// At a terminal there is more to draw: colours, progress, and what is asked.
+#[track_caller]
+fn check_at_a_terminal(taint: &str) {
+    let scene = hostile(taint, allowing());
+    for (words, sees) in commands(&scene, taint) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let what = format!("{words:?}");
+        let mut terminal = Terminal::start(&scene.command(&scene.project(), &words));
+        match words.last().copied() {
+            Some("kind=booking") => {
+                terminal.sees(" asks:").sees("\\u").types(":no\r");
+            }
+            Some("kind=url" | "kind=gate") => {
+                terminal.sees("It wants you to visit").sees("? ").types("n\r");
+            }
+            Some(_) | None => {}
+        }
+        let (code, shown) = terminal.ends();
+        assert_ne!(code, 101, "{shown}");
+        let for_shell = words[0] == "__complete";
+        let shown = if for_shell { without_our_tabs(&shown) } else { shown };
+        harmless_at_terminal(&shown, &what);
+        if sees == Sees::Hostile {
+            holds_taint(&shown, &what);
+        }
+    }
+}
+
+#[test]
+fn every_command_is_safe_at_a_terminal_whatever_the_sequences() {
+    check_at_a_terminal(&CORPUS[..2].concat());
+}
+
+#[test]
+fn every_command_is_safe_at_a_terminal_whatever_the_characters() {
+    check_at_a_terminal(CORPUS[2]);
+}
+
+#[test]
+fn nothing_hidden_reaches_a_terminal() {
+    check_at_a_terminal(&CORPUS[3..].concat());
+}
+
+#[test]
+fn a_form_with_hostile_labels_choices_and_defaults_can_be_filled_in() {
+    let taint = CORPUS.concat();
+    let scene = hostile(&taint, allowing());
+    let ask = exposed(&scene, &taint, "ask");
+    let words = ["call", &ask, "kind=booking"];
+    let mut terminal = Terminal::start(&scene.command(&scene.project(), &words));
+    terminal.sees("asks:").sees("our name").sees(": ").types("Ada\u{1b}[2J\r");
+    terminal.sees("uests").sees(": ").types("\r");
+    terminal.sees("utside").sees("eat").sees(": ").types("2\r");
+    terminal.sees("ail").sees(": ").types("\r").sees("ews").sees(": ").types("\r");
+    terminal.sees("This goes to").sees("Send it?").types("y\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    // What the person types is echoed by the terminal itself, in a form that does nothing.
+    harmless_at_terminal(&shown, "a form");
+    assert!(shown.contains("\"out\"") || shown.contains("out"), "{shown}");
+}
+
+#[test]
+fn a_question_of_permission_and_what_changed_is_safe() {
+    let taint = CORPUS.concat();
+    let scene = hostile(&taint, json!({}));
+    let echo = exposed(&scene, &taint, "echo");
+    let text = format!("text=mine {taint}");
+    let words = ["call", &echo, &text];
+    let start = || Terminal::start(&scene.command(&scene.project(), &words));
+    let mut terminal = start();
+    terminal.sees("wants to run").sees("odd:").sees("? ").types("v\r").sees("? ");
+    terminal.types("a\r").sees("Which calls?").sees("] ").types("1\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    harmless_at_terminal(&shown, "a permission");
+    let listed = scene.swb(&["permissions", "list"]);
+    harmless(&listed.shown(), "permissions list");
+    assert!(local_settings(&scene).exists());
+    // What was approved is now another text, hostile before and after.
+    let place = "~/.local/state/switchboard/pins.json";
+    let pins = scene.read(place).replace("eturns its text", "eturned its text");
+    let mut pins: Json = serde_json::from_str(&pins).expect("JSON");
+    let servers = pins.as_object_mut().expect("servers");
+    for page in servers.values_mut() {
+        for tool in page["tools"].as_object_mut().expect("tools").values_mut() {
+            tool["digest"] = "another".into();
+        }
+    }
+    scene.write(place, &pins.to_string());
+    let mut terminal = start();
+    terminal.sees("It is not what it was").sees("eturned").sees("eturns").sees("? ").types("n\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 4, "{shown}");
+    harmless_at_terminal(&shown, "a difference");
+    holds_taint(&shown, "a difference");
+}
+
+#[test]
+fn a_watch_of_servers_with_hostile_causes_is_safe() {
+    let taint = CORPUS.concat();
+    let scene = hostile(&taint, allowing());
+    let mut terminal =
+        Terminal::start(&scene.command(&scene.project(), &["status", "--watch", "crashing"]));
+    terminal.sees("crashing").sees("exit code 3").types("\u{3}");
+    let (_, shown) = terminal.ends();
+    let movements: String =
+        (1..20).fold(shown, |text, lines| text.replace(&format!("\u{1b}[{lines}A"), ""));
+    harmless_at_terminal(&movements, "a watch");
+}

@@ -1,0 +1,124 @@
+//! Puts a text into everything that a server says, and takes it out of everything that it hears: so it plays its part as
+//! ever, and every name, message and value of it is hostile. What the protocol itself reads is left as it is.
+
+use serde_json::{Map, Value};
+
+/// Members whose texts steer the protocol.
+const STEERING: [&str; 19] = [
+    "jsonrpc",
+    "id",
+    "method",
+    "protocolVersion",
+    "supportedVersions",
+    "type",
+    "mode",
+    "format",
+    "resultType",
+    "nextCursor",
+    "requestState",
+    "progressToken",
+    "elicitationId",
+    "data",
+    "blob",
+    "cacheScope",
+    "io.modelcontextprotocol/subscriptionId",
+    "x-mcp-header",
+    "url",
+];
+/// Members whose own members have names that a server makes up.
+const NAMING: [&str; 2] = ["properties", "structuredContent"];
+/// Where such names are left alone: a tool with hostile ones is not offered at all.
+const PLAIN: &str = "inputSchema";
+
+/// A message on its way out.
+pub fn put_in(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
+    match serde_json::from_slice(&bytes) {
+        Ok(message) => tainted("", Names::Hostile, message, taint).to_string().into_bytes(),
+        Err(_) => bytes,
+    }
+}
+
+/// A message on its way in.
+pub fn take_out(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
+    match serde_json::from_slice(&bytes) {
+        Ok(message) => cleaned(message, taint).to_string().into_bytes(),
+        Err(_) => bytes,
+    }
+}
+
+/// What becomes of members' names.
+#[derive(Clone, Copy, PartialEq)]
+enum Names {
+    Hostile,
+    Plain,
+}
+
+fn tainted(member: &str, names: Names, value: Value, taint: &str) -> Value {
+    let names = if member == PLAIN { Names::Plain } else { names };
+    match value {
+        Value::Array(items) if member == "required" && names == Names::Plain => items.into(),
+        Value::String(text) if !STEERING.contains(&member) => Value::String(mixed(&text, taint)),
+        Value::Array(items) => {
+            items.into_iter().map(|it| tainted(member, names, it, taint)).collect()
+        }
+        Value::Object(members) => {
+            let renames = NAMING.contains(&member) && names == Names::Hostile;
+            let members = members.into_iter().map(|(name, value)| {
+                let value = tainted(&name, names, value, taint);
+                (if renames { mixed(&name, taint) } else { name }, value)
+            });
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+/// Near the beginning, where nothing cuts it off; a URI stays one.
+fn mixed(text: &str, taint: &str) -> String {
+    match (text.contains("://"), text.char_indices().nth(1)) {
+        (false, Some((second, _))) => format!("{}{taint}{}", &text[..second], &text[second..]),
+        (true, _) | (false, None) => format!("{text}{taint}"),
+    }
+}
+
+fn cleaned(value: Value, taint: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace(taint, "")),
+        Value::Array(items) => items.into_iter().map(|it| cleaned(it, taint)).collect(),
+        Value::Object(members) => {
+            let members = members
+                .into_iter()
+                .map(|(name, value)| (name.replace(taint, ""), cleaned(value, taint)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_is_taken_out_again_and_the_protocol_stays_readable() {
+        let message = json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": [{
+            "name": "echo", "uri": "a://b", "empty": "",
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+            "requestedSchema": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
+        }]}});
+        let sent = put_in(message.to_string().into_bytes(), "!!");
+        let seen: Value = serde_json::from_slice(&sent).expect("JSON");
+        assert_eq!(
+            seen,
+            json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": [{
+                "name": "e!!cho", "uri": "a://b!!", "empty": "!!",
+                "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+                "requestedSchema": {"properties": {"t!!ext": {"type": "string"}}, "required": ["t!!ext"]},
+            }]}})
+        );
+        let back: Value = serde_json::from_slice(&take_out(sent, "!!")).expect("JSON");
+        assert_eq!(back, message);
+    }
+}

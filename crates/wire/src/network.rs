@@ -141,6 +141,7 @@ impl fmt::Debug for Network {
 struct Parts {
     user_agent: String,
     proxies: Vec<Proxy>,
+    proxy_hosts: Vec<String>,
     extra: Vec<Certificate>,
     identity: Option<Identity>,
     connect_timeout: Duration,
@@ -174,6 +175,20 @@ impl Network {
             },
         };
         Ok(Network(Arc::new(Inner { general, upgrading: OnceLock::new(), parts, roots })))
+    }
+
+    /// A client of one's own with the same proxies, certificates and name, for what is no message to a server.
+    /// It follows no redirect.
+    pub fn client(
+        &self,
+        adjust: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Result<Client, SetupError> {
+        adjust(self.0.parts.builder(self.0.roots)).build().map_err(SetupError::Client)
+    }
+
+    /// The hosts of the proxies.
+    pub fn proxy_hosts(&self) -> &[String] {
+        &self.0.parts.proxy_hosts
     }
 
     /// Whose certificate authorities are trusted.
@@ -216,6 +231,7 @@ impl Parts {
         Ok(Parts {
             user_agent: settings.user_agent.clone(),
             proxies: settings.proxies.check()?,
+            proxy_hosts: settings.proxies.hosts(),
             extra,
             identity: identity.map_err(SetupError::Identity)?,
             connect_timeout: settings.connect_timeout,
@@ -264,6 +280,19 @@ impl Parts {
 }
 
 impl Proxies {
+    /// The host of each, where it has one.
+    fn hosts(&self) -> Vec<String> {
+        let all = [&self.http, &self.https, &self.all].into_iter().flatten();
+        let host = |text: &String| {
+            let whole = match text.contains("://") {
+                true => Url::parse(text),
+                false => Url::parse(&format!("http://{text}")),
+            };
+            Some(whole.ok()?.host_str()?.to_owned())
+        };
+        all.filter_map(host).collect()
+    }
+
     /// The library takes the first that fits, so the one for everything comes last.
     fn check(&self) -> Result<Vec<Proxy>, SetupError> {
         let no = self.no.as_deref().and_then(NoProxy::from_string);

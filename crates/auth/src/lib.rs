@@ -8,6 +8,7 @@ pub mod confidential;
 pub mod discovery;
 pub mod dpop;
 pub mod fetch;
+pub mod flow;
 pub mod grant;
 pub mod origin_guard;
 pub mod pkce;

@@ -95,6 +95,8 @@ pub struct Configured {
     pub id: String,
     /// What it can show.
     pub credential: Credential,
+    /// Who knows it, where that is known. Nobody else is shown what it can show.
+    pub issuer: Option<String>,
 }
 
 /// What a client can show beside its name.
@@ -106,6 +108,16 @@ pub enum Credential {
     Secret(Secret),
     /// Signatures.
     Key(SigningKey),
+}
+
+impl Credential {
+    /// What it signs with, if it does.
+    pub fn key(&self) -> Option<&SigningKey> {
+        match self {
+            Credential::Key(key) => Some(key),
+            Credential::None | Credential::Secret(_) => None,
+        }
+    }
 }
 
 /// What is to be done about a client.
@@ -318,7 +330,7 @@ mod tests {
     #[test]
     fn clients_are_chosen_in_order() {
         let configured = |credential| Setup {
-            configured: Some(Configured { id: "mine".to_owned(), credential }),
+            configured: Some(Configured { id: "mine".to_owned(), credential, issuer: None }),
             document: Some(Url::parse("https://c.example/client.json").expect("a URL")),
         };
         let document = Setup { configured: None, ..configured(Credential::None) };

@@ -16,3 +16,4 @@ pub mod registration;
 pub mod scopes;
 pub mod token;
 pub mod token_request;
+pub mod vault;

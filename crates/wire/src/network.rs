@@ -2,6 +2,7 @@
 //! Whom to reach is a [`Target`]; what is said there is left to the transports.
 
 mod answer;
+mod authorize;
 mod target;
 mod unreachable;
 
@@ -21,7 +22,9 @@ use crate::fault::{Fault, Unreachable};
 pub(crate) use answer::{
     Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
 };
-pub use target::{Authorize, Authorizing, Target};
+pub(crate) use authorize::Via;
+pub use authorize::{Authorize, Authorizing, Judging, Outbound, Refusal, Verdict};
+pub use target::Target;
 pub(crate) use unreachable::fault;
 
 /// How many redirects within one origin are followed.
@@ -197,15 +200,12 @@ impl Network {
     }
 
     /// Makes a request, and makes it again where a redirect within the origin says so.
-    pub(crate) async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
+    async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
         send(&self.0.general, request).await
     }
 
     /// The same over HTTP/1.1, for an answer that may become another protocol.
-    pub(crate) async fn send_upgrading(
-        &self,
-        request: &mut Request<'_>,
-    ) -> Result<Response, Fault> {
+    async fn send_upgrading(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
         let client = match self.0.upgrading.get() {
             Some(client) => client,
             None => {

@@ -597,9 +597,18 @@ fn anything() -> impl Strategy<Value = Option<(u16, String)>> {
         Just(json!({ "access_token": "a", "token_type": "DPoP" }).to_string()),
         Just(json!({ "error": "use_dpop_nonce" }).to_string()),
         Just(json!({ "error": "authorization_pending" }).to_string()),
-        Just(json!({ "device_code": "d", "user_code": "u", "verification_uri": "https://a.b" }).to_string()),
-        Just(json!({ "issuer": "https://evil.example", "token_endpoint": "https://evil.example/t" }).to_string()),
-        Just(json!({ "resource": SERVER, "authorization_servers": ["https://evil.example"] }).to_string()),
+        Just(
+            json!({ "device_code": "d", "user_code": "u", "verification_uri": "https://a.b" })
+                .to_string()
+        ),
+        Just(
+            json!({ "issuer": "https://evil.example", "token_endpoint": "https://evil.example/t" })
+                .to_string()
+        ),
+        Just(
+            json!({ "resource": SERVER, "authorization_servers": ["https://evil.example"] })
+                .to_string()
+        ),
         "[ -~]{0,40}",
     ];
     prop_oneof![

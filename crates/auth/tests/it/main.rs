@@ -1,0 +1,8 @@
+//! Signing in and staying signed in, over real sockets.
+
+mod authority;
+mod fetching;
+mod keeping;
+mod login;
+mod renewing;
+mod soak;

@@ -1,1 +1,123 @@
-//! Soak.
+//! Ten tasks and several processes with one login whose tokens live for two seconds, rotate, and end the login
+//! when one is used twice. The authority is down now and then, and processes are killed while they renew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switchboard_auth::keeper::{Keeper, Wanting};
+use switchboard_auth::refresh::Refresher;
+use switchboard_auth::vault::{Standing, Vault};
+use switchboard_wire::network::Target;
+use switchboard_wire::peer::Peer;
+use switchboard_wire::streamable::HttpLink;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::{interval, timeout};
+
+use crate::authority::{Authority, Mood, network, online};
+use crate::renewing::{SOON, signed_in, trust, vault};
+
+const TASKS: usize = 10;
+const PROCESSES: usize = 4;
+const RUN: Duration = Duration::from_secs(10);
+
+/// The program that examples are built into, beside the tests.
+fn worker() -> PathBuf {
+    let own = std::env::current_exe().expect("a path");
+    let folder = own.parent().and_then(Path::parent).expect("it lies in a folder of a folder");
+    let worker = folder.join("examples").join("login_worker");
+    assert!(worker.exists(), "build everything first: `--workspace` builds examples, too");
+    worker
+}
+
+fn start(folder: &Path, authority: &Authority, seconds: u64) -> Child {
+    Command::new(worker())
+        .arg(folder)
+        .arg(authority.server().as_str())
+        .arg(seconds.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Calls until the time is over, and says how often it went well.
+async fn call(authority: Arc<Authority>, vault: Arc<dyn Vault>) -> usize {
+    let refresher = Refresher::new(vault, Arc::new(online()), trust(&authority));
+    let keeper = Arc::new(Keeper::new(refresher.clone(), ""));
+    let target = Target::new(authority.server()).authorize(keeper.clone());
+    let connection = Peer::start(HttpLink::new(network("task"), target));
+    let end = Instant::now() + RUN;
+    let mut pace = interval(Duration::from_millis(100));
+    let mut good = 0;
+    while Instant::now() < end {
+        pace.tick().await;
+        good += usize::from(connection.peer.call("tools/list").await.is_ok());
+        let wanting = keeper.wanting();
+        assert!(!matches!(wanting, Some(Wanting::Login { .. })), "after {good} good calls");
+    }
+    refresher.close().await;
+    good
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_signs_in_twice_however_many_share_a_login() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Arc::new(Authority::start().await);
+    authority.book().lifetime = Duration::from_secs(2);
+    let vault = vault(folder.path()).await;
+    let record = signed_in(&authority, &*vault).await;
+    authority.book().mood = Mood::DownEvery(4);
+    let processes: Vec<Child> =
+        (0..PROCESSES).map(|_| start(folder.path(), &authority, RUN.as_secs())).collect();
+    let tasks: Vec<_> =
+        (0..TASKS).map(|_| tokio::spawn(call(authority.clone(), vault.clone()))).collect();
+    for task in tasks {
+        let good = timeout(RUN + SOON, task).await.expect("it ends").expect("no login is wanted");
+        assert!(good > 10, "{good}");
+    }
+    for process in processes {
+        let ended = spawn_blocking(move || process.wait_with_output());
+        let ended = timeout(SOON, ended).await.expect("it ends").expect("waited").expect("waited");
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(ended.status.success(), "{said}");
+        assert!(!said.starts_with("0 good"), "{said}");
+    }
+    let book = authority.book();
+    assert_eq!((book.reused, book.most_in_flight), (0, 1));
+    // One every two seconds, and those that found it down; not one for each who wanted it.
+    let most = RUN.as_secs() as u32;
+    assert!((3..=most).contains(&book.refreshes), "{}", book.refreshes);
+    drop(book);
+    let kept = vault.read(&record.key).await.expect("read").expect("there");
+    assert_eq!(kept.standing, Standing::Good);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::start().await;
+    let vault = vault(folder.path()).await;
+    let record = signed_in(&authority, &*vault).await;
+    let (stalled, mut stalling) = mpsc::channel(16);
+    authority.book().mood = Mood::Stalls(stalled);
+    authority.book().forget_access();
+    let mut children: Vec<Child> = (0..3).map(|_| start(folder.path(), &authority, 3)).collect();
+    let who = timeout(SOON, stalling.recv()).await.expect("somebody renews").expect("its name");
+    let position = children.iter().position(|child| child.id().to_string() == who);
+    let mut killed = children.remove(position.expect("one of ours"));
+    // The authority saw the request and did nothing about it.
+    authority.book().mood = Mood::Good;
+    killed.kill().expect("killed");
+    killed.wait().expect("gone");
+    for child in children {
+        let ended = spawn_blocking(move || child.wait_with_output());
+        let ended = timeout(SOON, ended).await.expect("it ends").expect("waited").expect("waited");
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(ended.status.success() && !said.starts_with("0 good"), "{said}");
+    }
+    assert_eq!(authority.book().reused, 0);
+    let kept = vault.read(&record.key).await.expect("read").expect("there");
+    assert_eq!((kept.standing, kept.version), (Standing::Good, 2));
+}

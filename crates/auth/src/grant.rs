@@ -37,18 +37,26 @@ pub enum Grant {
     },
     /// A person signs in elsewhere (RFC 8628).
     Device(Secret),
+    /// No grant but its opposite (RFC 7009), which is asked for in the same way.
+    Revocation {
+        /// What is given back.
+        token: Secret,
+        /// What it is.
+        hint: &'static str,
+    },
 }
 
 impl Grant {
     /// Its name, as registrations list it.
-    pub fn name(&self) -> &'static str {
+    fn name(&self) -> Option<&'static str> {
         match self {
-            Grant::Code { .. } => "authorization_code",
-            Grant::Refresh(_) => "refresh_token",
-            Grant::ClientCredentials => "client_credentials",
-            Grant::JwtBearer(_) => JWT_BEARER,
-            Grant::Exchange { .. } => EXCHANGE,
-            Grant::Device(_) => DEVICE,
+            Grant::Code { .. } => Some("authorization_code"),
+            Grant::Refresh(_) => Some("refresh_token"),
+            Grant::ClientCredentials => Some("client_credentials"),
+            Grant::JwtBearer(_) => Some(JWT_BEARER),
+            Grant::Exchange { .. } => Some(EXCHANGE),
+            Grant::Device(_) => Some(DEVICE),
+            Grant::Revocation { .. } => None,
         }
     }
 
@@ -58,7 +66,8 @@ impl Grant {
         scopes: Option<&Scopes>,
         resource: Option<&'a str>,
     ) -> Vec<(&'static str, std::borrow::Cow<'a, str>)> {
-        let mut fields = vec![("grant_type", self.name().into())];
+        let mut fields = Vec::new();
+        fields.extend(self.name().map(|name| ("grant_type", name.into())));
         match self {
             Grant::Code { code, verifier, redirect } => fields.extend([
                 ("code", code.reveal().into()),
@@ -75,11 +84,16 @@ impl Grant {
                 ("audience", audience.into()),
             ]),
             Grant::Device(code) => fields.push(("device_code", code.reveal().into())),
+            Grant::Revocation { token, hint } => fields
+                .extend([("token", token.reveal().into()), ("token_type_hint", (*hint).into())]),
         }
         let says_scopes = match self {
             Grant::ClientCredentials | Grant::JwtBearer(_) | Grant::Exchange { .. } => true,
             // The code knows, and a refresh without is for everything that was granted.
-            Grant::Code { .. } | Grant::Refresh(_) | Grant::Device(_) => false,
+            Grant::Code { .. }
+            | Grant::Refresh(_)
+            | Grant::Device(_)
+            | Grant::Revocation { .. } => false,
         };
         if let Some(scopes) = scopes
             && says_scopes

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Refusal, Verdict};
+use thiserror::Error;
 
 use crate::challenge::{Complaint, Demand};
 use crate::confidential::Secret;
@@ -13,7 +14,7 @@ use crate::dpop::{ProofKey, Proven};
 use crate::flow::Plan;
 use crate::pkce::at_present;
 use crate::refresh::{Need, Refresher, RenewError};
-use crate::runner::{Nobody, SignInError, now, sign_in};
+use crate::runner::{Nobody, Person, SignInError, now, sign_in};
 use crate::scopes::Scopes;
 use crate::token::Kind;
 use crate::vault::{self, Record, RecordKey, Standing, VaultError};
@@ -97,6 +98,17 @@ pub enum Trouble {
     Renew(RenewError),
     /// Signing in without a person did not work.
     SignIn(SignInError),
+}
+
+/// Why nobody is signed in, or the login is not kept.
+#[derive(Debug, Error)]
+pub enum LoginError {
+    /// Nobody is.
+    #[error(transparent)]
+    SignIn(#[from] SignInError),
+    /// Somebody is, or could be, but the login cannot be kept.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
 }
 
 impl Keeper {
@@ -303,48 +315,56 @@ impl Keeper {
         Verdict::Stands
     }
 
-    /// Signs in without a person, one process at a time.
+    /// Signs in without a person.
     async fn sign_in_again(&self, demand: &Demand, refused: Option<&Current>) -> bool {
         let Some(unattended) = &self.unattended else { return false };
+        // What was just issued and is refused again would be refused once more.
+        if refused.is_some_and(|current| current.trial == Trial::Pending) {
+            return false;
+        }
+        let plan = unattended(demand.clone(), refused.map(|current| &*current.record));
+        match self.sign_in_once(plan, &Nobody).await {
+            Ok(record) => {
+                self.hold(record, Trial::Pending);
+                true
+            }
+            Err(LoginError::Vault(error)) => {
+                self.stumble(Trouble::Vault(error));
+                false
+            }
+            Err(LoginError::SignIn(error)) => {
+                self.stumble(Trouble::SignIn(error));
+                false
+            }
+        }
+    }
+
+    /// Signs in with a person's help, keeps the login and takes it over. One process at a time: who comes second
+    /// waits for the first, and takes what that got.
+    pub async fn sign_in(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
+        // What is there already is what the person wants to be rid of.
+        self.look().await;
+        let record = self.sign_in_once(plan, person).await?;
+        self.signed_in(record.clone());
+        Ok(record)
+    }
+
+    async fn sign_in_once(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
         let vault = self.refresher.vault();
         let key = RecordKey {
             server: self.server.clone(),
             issuer: String::new(),
             client: self.client.clone(),
         };
-        let _held = match vault.hold(&key).await {
-            Ok(held) => held,
-            Err(error) => {
-                self.stumble(Trouble::Vault(error));
-                return false;
-            }
-        };
-        if self.look().await.is_some() {
-            return true;
+        let _held = vault.hold(&key).await?;
+        if let Some(newer) = self.look().await
+            && newer.is_enough_for(&plan)
+        {
+            return Ok(Record::clone(&newer.record));
         }
-        // What was just issued and is refused again would be refused once more.
-        if refused.is_some_and(|current| current.trial == Trial::Pending) {
-            return false;
-        }
-        let plan = unattended(demand.clone(), refused.map(|current| &*current.record));
-        let signed_in = match sign_in(plan, &**self.refresher.fetch(), &Nobody).await {
-            Ok(signed_in) => signed_in,
-            Err(error) => {
-                self.stumble(Trouble::SignIn(error));
-                return false;
-            }
-        };
+        let signed_in = sign_in(plan, &**self.refresher.fetch(), person).await?;
         let record = Record::of(signed_in, &self.server, &self.client, now());
-        match vault::put(&**vault, record).await {
-            Ok(record) => {
-                self.hold(record, Trial::Pending);
-                true
-            }
-            Err(error) => {
-                self.stumble(Trouble::Vault(error));
-                false
-            }
-        }
+        Ok(vault::put(&**vault, record).await?)
     }
 }
 
@@ -352,6 +372,14 @@ impl Current {
     fn of(record: Record) -> Current {
         let proof = record.proof.as_ref().and_then(ProofKey::restore);
         Current { record: Arc::new(record), proof, trial: Trial::Open }
+    }
+
+    /// May it do what a login is wanted for?
+    fn is_enough_for(&self, plan: &Plan) -> bool {
+        match (&plan.demand.scopes, &self.record.scopes) {
+            (Some(wanted), Some(granted)) => granted.covers(wanted),
+            (Some(_) | None, None) | (None, Some(_)) => plan.held.is_none(),
+        }
     }
 
     /// Is its token the one that was shown?

@@ -255,7 +255,7 @@ fn grant(book: &mut Book, seen: &Seen) -> Response {
     book.refreshes += u32::from(is_refresh);
     match book.mood {
         Mood::Says(status, body) => return reply(status, body.to_owned()),
-        Mood::DownEvery(count) if is_refresh && book.refreshes % count == 0 => {
+        Mood::DownEvery(count) if is_refresh && book.refreshes.is_multiple_of(count) => {
             return reply(503, "down".to_owned());
         }
         Mood::Good | Mood::DownEvery(_) | Mood::Stalls(_) => {}

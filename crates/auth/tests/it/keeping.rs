@@ -1,20 +1,23 @@
 //! The keeper between a transport and a server that turns us away.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use switchboard_auth::callback::CallbackError;
 use switchboard_auth::challenge::{Binding, Complaint, Demand};
 use switchboard_auth::confidential::Secret;
 use switchboard_auth::dpop::ProofKey;
-use switchboard_auth::flow::{Plan, Way};
+use switchboard_auth::flow::{Instructions, Plan, Way};
 use switchboard_auth::keeper::{Keeper, Trouble, Wanting};
 use switchboard_auth::refresh::Refresher;
 use switchboard_auth::registration::{Configured, Credential, Setup};
-use switchboard_auth::runner::sign_in;
+use switchboard_auth::runner::{NobodyThere, Person, Returning, sign_in};
 use switchboard_auth::scopes::Scopes;
 use switchboard_auth::vault::{Record, Vault, put};
 use switchboard_wire::network::Target;
 use switchboard_wire::peer::{CallError, Connection, Peer};
 use switchboard_wire::streamable::HttpLink;
+use url::Url;
 
 use crate::authority::{Authority, Clicker, Mood, browser, network, online};
 use crate::renewing::{now, signed_in, trust, vault};
@@ -155,6 +158,42 @@ async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded
     different.sort();
     different.dedup();
     assert!(proofs.len() >= 4 && different.len() == proofs.len(), "{}", proofs.len());
+}
+
+/// Counts how often a browser opens.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Person for Counting {
+    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Clicker.open(url)
+    }
+
+    fn not_taken<'a>(&'a self, error: CallbackError) -> Returning<'a> {
+        Clicker.not_taken(error)
+    }
+
+    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere> {
+        Clicker.show(instructions)
+    }
+}
+
+#[tokio::test]
+async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
+    let one = scene(|_, keeper| keeper).await;
+    let refresher = Refresher::new(one.vault.clone(), Arc::new(online()), trust(&one.authority));
+    let other = Keeper::new(refresher, "");
+    let person = Counting::default();
+    let plan = || one.authority.plan(browser());
+    let (first, second) =
+        tokio::join!(one.keeper.sign_in(plan(), &person), other.sign_in(plan(), &person));
+    assert_eq!(first.expect("in"), second.expect("in"));
+    assert_eq!(person.0.load(Ordering::SeqCst), 1);
+    assert_eq!(one.call().await, 200);
+    // Who is signed in and wants to sign in again gets a browser.
+    one.keeper.sign_in(plan(), &person).await.expect("in");
+    assert_eq!(person.0.load(Ordering::SeqCst), 2);
 }
 
 fn by_itself(authority: &Authority, keeper: Keeper) -> Keeper {

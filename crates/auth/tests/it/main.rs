@@ -3,6 +3,7 @@
 mod authority;
 mod fetching;
 mod keeping;
+mod listening;
 mod login;
 mod renewing;
 mod soak;

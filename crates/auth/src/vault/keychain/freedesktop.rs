@@ -81,11 +81,12 @@ async fn lasting<'a>(service: &'a SecretService<'a>) -> Result<Collection<'a>, K
 }
 
 fn refused(error: Error) -> KeychainError {
-    match error {
-        Error::Locked | Error::Prompt | Error::PromptDisconnected => KeychainError::Locked,
-        Error::NoResult | Error::Unavailable => KeychainError::Absent,
-        // Without a session bus the library fails before it can say so.
-        Error::Zbus(_) => KeychainError::Absent,
-        error => KeychainError::Refused(error.to_string().chars().take(200).collect()),
+    let is_locked = matches!(error, Error::Locked | Error::Prompt | Error::PromptDisconnected);
+    // Without a session bus the library fails before it can say so.
+    let is_absent = matches!(error, Error::NoResult | Error::Unavailable | Error::Zbus(_));
+    match (is_locked, is_absent) {
+        (true, _) => KeychainError::Locked,
+        (false, true) => KeychainError::Absent,
+        (false, false) => KeychainError::Refused(error.to_string().chars().take(200).collect()),
     }
 }

@@ -437,10 +437,9 @@ fn a_workload_shows_its_token_once_and_tries_nothing_else() {
         _ => good(request),
     });
     assert_eq!(ran.requests.len(), 3);
-    match ran.why() {
-        Why::Token(error) => assert_eq!(error.complaint(), Some(Complaint::InvalidGrant)),
-        other => panic!("{other:?}"),
-    }
+    let why = ran.why();
+    let Why::Token(error) = &why else { panic!("{why:?}") };
+    assert_eq!(error.complaint(), Some(Complaint::InvalidGrant));
 }
 
 fn enterprise(token_endpoint: Option<&str>) -> Plan {

@@ -324,10 +324,9 @@ mod tests {
         let second = put(&vault, first.clone()).await.expect("written");
         assert_eq!(second.version, 2);
         let stale = Record { standing: Standing::NeedsLogin, ..first.clone() };
-        match vault.swap(&stale).await.expect("looked") {
-            Swapped::Stale(Some(there)) => assert_eq!(*there, second),
-            other => panic!("{other:?}"),
-        }
+        let swapped = vault.swap(&stale).await.expect("looked");
+        let Swapped::Stale(Some(there)) = &swapped else { panic!("{swapped:?}") };
+        assert_eq!(**there, second);
         assert!(matches!(vault.remove(&first.key, 1).await, Ok(Swapped::Stale(_))));
         assert!(matches!(vault.remove(&first.key, 2).await, Ok(Swapped::Written(_))));
         assert_eq!(vault.read(&first.key).await.expect("read"), None);
@@ -388,7 +387,7 @@ mod tests {
         let bad = put(&vault, record("https://bad", "https://c.d")).await.expect("written");
         fs::write(home.path().join(name_of(&bad.key)), "{half").expect("a file");
         assert!(matches!(vault.find("https://bad", "").await, Err(VaultError::Damaged)));
-        assert_eq!(vault.all().await.expect("the rest"), [good.clone()]);
+        assert_eq!(vault.all().await.expect("the rest"), std::slice::from_ref(&good));
         // One login's file in another's place is damage, too.
         let path = home.path().join(name_of(&bad.key));
         fs::copy(home.path().join(name_of(&good.key)), path).expect("a copy");

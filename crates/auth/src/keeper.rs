@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Refusal, Verdict};
+use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
 use thiserror::Error;
 
 use crate::challenge::{Complaint, Demand};
@@ -269,7 +269,7 @@ impl Keeper {
         true
     }
 
-    async fn judge(&self, refusal: Refusal<'_>) -> Verdict {
+    async fn judge(&self, refusal: Reception<'_>) -> Verdict {
         let demand = demand_of(refusal.headers);
         let has_new_nonce = self.heed_nonce(refusal.headers);
         match refusal.status {
@@ -406,17 +406,24 @@ impl Authorize for Keeper {
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Judging<'a> {
+    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
         Box::pin(self.judge(refusal))
     }
 
-    fn answered(&self, headers: &HeaderMap) {
-        self.heed_nonce(headers);
+    fn answered(&self, reception: Reception<'_>) {
+        self.heed_nonce(reception.headers);
+        // An answer to a request that showed something else, or nothing, says nothing about this login.
+        let is_success = (200..300).contains(&reception.status);
         let mut state = self.state();
-        state.wanting = None;
+        let Some(current) = &mut state.current else { return };
+        if !is_success || !current.is_in(reception.shown) {
+            return;
+        }
+        current.trial = Trial::Open;
         state.trouble = None;
-        if let Some(current) = &mut state.current {
-            current.trial = Trial::Open;
+        // Who may do one thing may still want to do more.
+        if let Some(Wanting::Login { .. }) = state.wanting {
+            state.wanting = None;
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use answer::{
     Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
 };
 pub(crate) use authorize::Via;
-pub use authorize::{Authorize, Authorizing, Judging, Outbound, Refusal, Verdict};
+pub use authorize::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
 pub use target::Target;
 pub(crate) use unreachable::fault;
 

@@ -79,6 +79,10 @@ impl Book {
         self.scopes_needed = Some(scope);
     }
 
+    pub fn need_nothing(&mut self) {
+        self.scopes_needed = None;
+    }
+
     pub fn tokens_asked(&self) -> usize {
         self.seen.iter().filter(|seen| seen.path == "/token").count()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::{HeaderMap, HeaderValue};
 use switchboard_auth::callback::CallbackError;
 use switchboard_auth::challenge::{Binding, Complaint, Demand};
 use switchboard_auth::confidential::Secret;
@@ -14,7 +15,7 @@ use switchboard_auth::registration::{Configured, Credential, Setup};
 use switchboard_auth::runner::{NobodyThere, Person, Returning, sign_in};
 use switchboard_auth::scopes::Scopes;
 use switchboard_auth::vault::{Record, Vault, put};
-use switchboard_wire::network::Target;
+use switchboard_wire::network::{Authorize, Reception, Target};
 use switchboard_wire::peer::{CallError, Connection, Peer};
 use switchboard_wire::streamable::HttpLink;
 use url::Url;
@@ -66,6 +67,26 @@ async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
     signed_in(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
     assert_eq!(scene.keeper.wanting(), None);
+}
+
+#[tokio::test]
+async fn what_is_wanted_stays_wanted_until_somebody_signs_in() {
+    let scene = scene(|_, keeper| keeper).await;
+    assert_eq!(scene.call().await, 401);
+    // Another request of the same transport was answered meanwhile, as a stream that there is not.
+    let headers = HeaderMap::new();
+    for (status, shown) in [(404, None), (200, None), (200, Some("Bearer other"))] {
+        let shown = shown.map(HeaderValue::from_static);
+        let shown = shown.as_ref();
+        scene.keeper.answered(Reception { status, headers: &headers, shown });
+        assert!(scene.wants_login(), "{status} {shown:?}");
+    }
+    signed_in(&scene.authority, &*scene.vault).await;
+    scene.authority.book().need_scope("write");
+    assert_eq!(scene.call().await, 403);
+    scene.authority.book().need_nothing();
+    assert_eq!(scene.call().await, 200);
+    assert!(matches!(scene.keeper.wanting(), Some(Wanting::MoreScopes { .. })));
 }
 
 #[tokio::test]

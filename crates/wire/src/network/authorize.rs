@@ -23,10 +23,10 @@ pub struct Outbound<'a> {
     pub url: &'a Url,
 }
 
-/// A request that was turned away: with 401, or with 403.
+/// How a request was received.
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal<'a> {
-    /// 401 or 403.
+pub struct Reception<'a> {
+    /// The status of the answer.
     pub status: u16,
     /// The headers of the answer.
     pub headers: &'a HeaderMap,
@@ -53,13 +53,14 @@ pub trait Authorize: Send + Sync {
     /// What to show. Each takes the place of a fixed header of its name.
     fn headers<'a>(&'a self, outbound: Outbound<'a>) -> Authorizing<'a>;
 
-    /// Hears that a request was turned away, and says whether it is worth another try. A person is not waited for.
-    fn refused<'a>(&'a self, _: Refusal<'a>) -> Judging<'a> {
+    /// Hears that a request was turned away, with 401 or 403, and says whether it is worth another try. A person
+    /// is not waited for.
+    fn refused<'a>(&'a self, _: Reception<'a>) -> Judging<'a> {
         Box::pin(std::future::ready(Verdict::Stands))
     }
 
-    /// Hears the headers of every other answer.
-    fn answered(&self, _: &HeaderMap) {}
+    /// Hears of every other answer.
+    fn answered(&self, _: Reception<'_>) {}
 }
 
 /// Which protocol an answer may become.
@@ -109,15 +110,15 @@ impl Target {
     async fn judge(&self, request: &Request<'_>, response: &Response) -> Verdict {
         let Some(authorize) = &self.authorize else { return Verdict::Stands };
         let status = response.status();
-        if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
-            authorize.answered(response.headers());
-            return Verdict::Stands;
-        }
-        let refusal = Refusal {
+        let reception = Reception {
             status: status.as_u16(),
             headers: response.headers(),
             shown: request.headers.get(header::AUTHORIZATION),
         };
-        authorize.refused(refusal).await
+        if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
+            authorize.answered(reception);
+            return Verdict::Stands;
+        }
+        authorize.refused(reception).await
     }
 }

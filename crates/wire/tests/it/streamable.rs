@@ -15,7 +15,7 @@ use switchboard_wire::fault::{Fault, HttpAnswer, Unreachable};
 use switchboard_wire::link::{Arrival, Link};
 use switchboard_wire::message::{Id, Message};
 use switchboard_wire::network::{
-    Authorize, Authorizing, Judging, Outbound, Refusal, Target, Verdict,
+    Authorize, Authorizing, Judging, Outbound, Reception, Target, Verdict,
 };
 use switchboard_wire::peer::{CallError, Peer};
 use switchboard_wire::streamable::HttpLink;
@@ -726,7 +726,7 @@ impl Authorize for Tokens {
         Box::pin(async move { HeaderMap::from_iter([(http::header::AUTHORIZATION, value)]) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Judging<'a> {
+    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
         let is_shown = refusal.shown.is_some_and(|shown| shown.as_bytes().starts_with(b"Bearer"));
         let is_challenged = refusal.headers.contains_key("www-authenticate");
         let verdict = match refusal.status == 401 && is_shown && is_challenged {

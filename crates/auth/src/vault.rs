@@ -50,6 +50,9 @@ pub struct Held {
     /// The token for the next one.
     #[serde(with = "revealed::or_none")]
     pub refresh: Option<Secret>,
+    /// Who signed in, as OpenID Connect says it. An identity provider's is what other servers are shown.
+    #[serde(default, with = "revealed::or_none")]
+    pub identity: Option<Secret>,
     /// When it was issued, in seconds since 1970.
     pub issued_at: u64,
     /// When it ends, where that is known.
@@ -115,6 +118,14 @@ impl Record {
             signed_in_at: now,
         }
     }
+
+    /// Who we were, for the next login there; nobody, where the authorization server has forgotten us.
+    pub fn known_client(&self) -> Option<&Client> {
+        match self.standing {
+            Standing::Good | Standing::NeedsLogin => Some(&self.client),
+            Standing::NeedsRegistration => None,
+        }
+    }
 }
 
 impl Held {
@@ -124,6 +135,7 @@ impl Held {
             access: tokens.access,
             kind: tokens.kind,
             refresh: tokens.refresh.or_else(|| before?.refresh.clone()),
+            identity: tokens.identity.or_else(|| before?.identity.clone()),
             issued_at: now,
             expires_at: tokens.expires_in.map(|seconds| now.saturating_add(seconds)),
         }
@@ -238,6 +250,7 @@ pub(crate) mod tests {
                 access: Secret::new("canary-access"),
                 kind: Kind::Bearer,
                 refresh: Some(Secret::new("canary-refresh")),
+                identity: Some(Secret::new("canary-identity")),
                 issued_at: 1000,
                 expires_at: Some(2000),
             },
@@ -287,6 +300,32 @@ pub(crate) mod tests {
             );
         }
         assert!(held(0, Some(10)).is_expired(10) && !held(0, Some(10)).is_expired(9));
+    }
+
+    #[test]
+    fn what_a_renewal_does_not_replace_is_kept() {
+        let before = record("https://a.b", "https://c.d").held;
+        let tokens = Tokens {
+            access: Secret::new("new"),
+            kind: Kind::Bearer,
+            refresh: None,
+            identity: None,
+            expires_in: Some(10),
+            scopes: None,
+        };
+        let after = Held::of(tokens.clone(), Some(&before), 5);
+        assert_eq!((&after.refresh, &after.identity), (&before.refresh, &before.identity));
+        assert_eq!((after.issued_at, after.expires_at), (5, Some(15)));
+        let rotated = Tokens { refresh: Some(Secret::new("r2")), ..tokens };
+        assert_eq!(Held::of(rotated, Some(&before), 5).refresh, Some(Secret::new("r2")));
+    }
+
+    #[test]
+    fn a_client_that_was_forgotten_is_not_used_again() {
+        let mut record = record("https://a.b", "https://c.d");
+        assert!(record.known_client().is_some());
+        record.standing = Standing::NeedsRegistration;
+        assert_eq!(record.known_client(), None);
     }
 
     #[test]

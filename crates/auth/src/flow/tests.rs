@@ -489,6 +489,39 @@ fn an_identity_provider_vouches_and_no_browser_opens() {
 }
 
 #[test]
+fn an_identity_provider_is_signed_in_to_like_a_server() {
+    let at_provider = Plan {
+        server: url("https://idp.corp.example/"),
+        metadata_url: Some(url("https://idp.corp.example/.well-known/openid-configuration")),
+        setup: configured(Credential::None),
+        scopes: Some(Scopes::parse("openid")),
+        ..browser()
+    };
+    let ran = run_with(
+        at_provider,
+        |request| match request.url.path() {
+            "/.well-known/openid-configuration" => answer(
+                200,
+                json!({
+                    "issuer": "https://idp.corp.example",
+                    "authorization_endpoint": "https://idp.corp.example/authorize",
+                    "token_endpoint": "https://idp.corp.example/token",
+                }),
+            ),
+            "/token" => answer(200, json!({ "access_token": "at", "id_token": "who" })),
+            _ => nothing_there(),
+        },
+        |url| {
+            let state = parameter(url, "state").expect("a state");
+            vec![format!("code=c&state={state}")]
+        },
+    );
+    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("openid"));
+    let signed_in = ran.outcome.expect("signed in");
+    assert_eq!(signed_in.tokens.identity, Some(Secret::new("who")));
+}
+
+#[test]
 fn a_person_signs_in_on_another_device() {
     let mut looks = 0;
     let world = |request: &Request| match request.url.path() {

@@ -3,6 +3,7 @@
 //! for tokens is `asking`'s.
 
 mod asking;
+mod device;
 mod finding;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,8 @@ use crate::pkce::Moment;
 use crate::registration::{Client, Configured, RegistrationError, Setup};
 use crate::scopes::Scopes;
 use crate::token::{TokenError, Tokens};
-use asking::{Device, Opened, Registering};
+use asking::{Opened, Registering};
+use device::Device;
 use finding::{AtResource, AtServer};
 
 /// What is to be reached, and with what.
@@ -52,6 +54,26 @@ pub struct Plan {
     pub proof: Option<ProofKey>,
     /// The name by which people will know us.
     pub name: String,
+}
+
+impl Plan {
+    /// A plan with nothing but what every plan has.
+    pub fn new(server: Url, way: Way, name: &str) -> Plan {
+        Plan {
+            server,
+            demand: Demand::default(),
+            typed: Vec::new(),
+            proxies: Vec::new(),
+            metadata_url: None,
+            setup: Setup::default(),
+            known: None,
+            scopes: None,
+            held: None,
+            way,
+            proof: None,
+            name: name.to_owned(),
+        }
+    }
 }
 
 /// In which way tokens are had.

@@ -300,7 +300,7 @@ impl Keeper {
             return Verdict::Again;
         }
         let current = self.current();
-        if let Some(current) = current.as_ref().filter(|current| current.trial == Trial::Open) {
+        if let Some(current) = current.as_ref().filter(|current| !current.is_on_trial()) {
             match self.renewed(current, Need::Refused).await {
                 Renewal::Got(renewed) if !renewed.is_in(shown) => return Verdict::Again,
                 Renewal::Got(_) | Renewal::Ended => {}
@@ -319,7 +319,7 @@ impl Keeper {
     async fn sign_in_again(&self, demand: &Demand, refused: Option<&Current>) -> bool {
         let Some(unattended) = &self.unattended else { return false };
         // What was just issued and is refused again would be refused once more.
-        if refused.is_some_and(|current| current.trial == Trial::Pending) {
+        if refused.is_some_and(Current::is_on_trial) {
             return false;
         }
         let plan = unattended(demand.clone(), refused.map(|current| &*current.record));
@@ -372,6 +372,11 @@ impl Current {
     fn of(record: Record) -> Current {
         let proof = record.proof.as_ref().and_then(ProofKey::restore);
         Current { record: Arc::new(record), proof, trial: Trial::Open }
+    }
+
+    /// Would a refusal mean that the server takes none of these? One that has ended meanwhile proves nothing.
+    fn is_on_trial(&self) -> bool {
+        self.trial == Trial::Pending && !self.record.held.is_expired(now())
     }
 
     /// May it do what a login is wanted for?

@@ -22,7 +22,8 @@ const REDIRECTS: usize = 5;
 const DETAIL: usize = 300;
 
 /// The network. Each reach has connections of its own, so that one that was made for a person's address is
-/// never used for a server's.
+/// never used for a server's. Behind a proxy it is the proxy that resolves names: what it lets through is the
+/// affair of whoever runs it.
 pub struct Online {
     network: Network,
     clients: [OnceLock<Client>; 4],

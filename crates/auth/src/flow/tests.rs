@@ -20,20 +20,7 @@ fn url(text: &str) -> Url {
 }
 
 fn plan(way: Way) -> Plan {
-    Plan {
-        server: url(SERVER),
-        demand: Demand::default(),
-        typed: Vec::new(),
-        proxies: Vec::new(),
-        metadata_url: None,
-        setup: Setup::default(),
-        known: None,
-        scopes: None,
-        held: None,
-        way,
-        proof: None,
-        name: "Switchboard".to_owned(),
-    }
+    Plan::new(url(SERVER), way, "Switchboard")
 }
 
 fn browser() -> Plan {

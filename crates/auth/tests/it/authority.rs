@@ -13,10 +13,8 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde_json::{Value, json};
 use switchboard_auth::callback::{Arrived, CallbackError};
-use switchboard_auth::challenge::Demand;
 use switchboard_auth::fetch::Online;
 use switchboard_auth::flow::{Instructions, Plan, Way};
-use switchboard_auth::registration::Setup;
 use switchboard_auth::runner::{NobodyThere, Person, Returned, Returning};
 use switchboard_wire::network::{Network, Proxies, Settings};
 use tokio::net::TcpListener;
@@ -159,20 +157,7 @@ impl Authority {
     }
 
     pub fn plan(&self, way: Way) -> Plan {
-        Plan {
-            server: self.server(),
-            demand: Demand::default(),
-            typed: Vec::new(),
-            proxies: Vec::new(),
-            metadata_url: None,
-            setup: Setup::default(),
-            known: None,
-            scopes: None,
-            held: None,
-            way,
-            proof: None,
-            name: "Switchboard".to_owned(),
-        }
+        Plan::new(self.server(), way, "Switchboard")
     }
 }
 

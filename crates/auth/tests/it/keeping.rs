@@ -224,20 +224,9 @@ fn by_itself(authority: &Authority, keeper: Keeper) -> Keeper {
         let credential = Credential::Secret(Secret::new("shh"));
         let issuer = Some(format!("http://{url}"));
         let configured = Configured { id: "me".to_owned(), credential, issuer };
-        Plan {
-            server: server.clone(),
-            demand,
-            typed: Vec::new(),
-            proxies: Vec::new(),
-            metadata_url: None,
-            setup: Setup { configured: Some(configured), document: None },
-            known: None,
-            scopes: None,
-            held: None,
-            way: Way::ClientCredentials,
-            proof: None,
-            name: "Switchboard".to_owned(),
-        }
+        let setup = Setup { configured: Some(configured), document: None };
+        let plan = Plan::new(server.clone(), Way::ClientCredentials, "Switchboard");
+        Plan { demand, setup, ..plan }
     })
 }
 

@@ -37,15 +37,8 @@ impl NativeKeychain {
             act(&store.build(&application, &name, None)?)
         };
         Box::pin(async move {
-            match spawn_blocking(work).await {
-                Ok(Ok(done)) => Ok(Some(done)),
-                Ok(Err(Error::NoEntry)) => Ok(None),
-                Ok(Err(Error::NoStorageAccess(_))) => Err(KeychainError::Locked),
-                Ok(Err(error)) => {
-                    Err(KeychainError::Refused(error.to_string().chars().take(200).collect()))
-                }
-                Err(_) => Err(KeychainError::Silent),
-            }
+            let Ok(done) = spawn_blocking(work).await else { return Err(KeychainError::Silent) };
+            done.map(Some).or_else(refused)
         })
     }
 }
@@ -65,5 +58,18 @@ impl Keychain for NativeKeychain {
     fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()> {
         let recalling = self.with(name, Entry::delete_credential);
         Box::pin(async move { recalling.await.map(|_| ()) })
+    }
+}
+
+/// That there is nothing is an answer.
+fn refused<T>(error: Error) -> Result<Option<T>, KeychainError> {
+    let (is_nothing, is_locked) =
+        (matches!(error, Error::NoEntry), matches!(error, Error::NoStorageAccess(_)));
+    match (is_nothing, is_locked) {
+        (true, _) => Ok(None),
+        (false, true) => Err(KeychainError::Locked),
+        (false, false) => {
+            Err(KeychainError::Refused(error.to_string().chars().take(200).collect()))
+        }
     }
 }

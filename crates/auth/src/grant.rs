@@ -60,6 +60,19 @@ impl Grant {
         }
     }
 
+    /// The secrets in it.
+    pub(crate) fn secrets(&self) -> Vec<&str> {
+        match self {
+            Grant::Code { code, verifier, .. } => vec![code.reveal(), verifier.reveal()],
+            Grant::Refresh(secret)
+            | Grant::JwtBearer(secret)
+            | Grant::Device(secret)
+            | Grant::Exchange { identity: secret, .. }
+            | Grant::Revocation { token: secret, .. } => vec![secret.reveal()],
+            Grant::ClientCredentials => Vec::new(),
+        }
+    }
+
     /// The fields of the form that asks for tokens.
     pub fn fields<'a>(
         &'a self,

@@ -19,6 +19,8 @@ use crate::token::{self, Complaint, TokenError, Tokens};
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// How often a question is asked with another number.
 const NONCES: u32 = 2;
+/// By how many of its characters a secret is recognised in a complaint.
+const ECHO: usize = 12;
 
 /// A question to a token endpoint.
 #[derive(Debug, Clone)]
@@ -136,8 +138,27 @@ impl TokenRequest {
         }
         match read {
             Ok(tokens) => Reply::Tokens(Box::new(tokens)),
-            Err(error) => Reply::Refused(error),
+            Err(error) => Reply::Refused(self.without_echo(error)),
         }
+    }
+
+    /// Some servers repeat in their complaint what they were sent. That is for nobody's eyes.
+    fn without_echo(&self, error: TokenError) -> TokenError {
+        let TokenError::Refused { complaint, word, description } = error else { return error };
+        let mut secrets = self.grant.secrets();
+        secrets.extend(self.client.secret.as_ref().map(|secret| secret.reveal()));
+        let clean = |mut text: String| {
+            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+                // Complaints are cut, and so may be what they repeat.
+                let beginning: String = secret.chars().take(ECHO).collect();
+                if let Some(at) = text.find(&beginning) {
+                    text.truncate(at);
+                    text.push('…');
+                }
+            }
+            text
+        };
+        TokenError::Refused { complaint, word: clean(word), description: clean(description) }
     }
 }
 
@@ -223,6 +244,29 @@ mod tests {
             }
             assert!(matches!(asked.on(&refusal(Some("three")), moment), Reply::Refused(_)));
         });
+    }
+
+    #[test]
+    fn a_complaint_that_repeats_a_secret_is_cut_short() {
+        let mut asked = asked(Method::ClientSecretPost, Some("client-canary"));
+        asked.grant = Grant::Refresh(Secret::new("refresh-canary-and-a-long-rest"));
+        for (description, expected) in [
+            ("token refresh-canary-and-a-long-rest is unknown", "token …"),
+            ("token refresh-canary-and", "token …"),
+            ("secret client-canary and more", "secret …"),
+            ("nothing of that", "nothing of that"),
+        ] {
+            let body = serde_json::json!({
+                "error": "invalid_grant", "error_description": description,
+            });
+            let body = body.to_string().into();
+            let answer = Answer { status: 400, headers: HeaderMap::new(), body };
+            let reply = at_present(0, |moment| asked.on(&answer, moment));
+            let Reply::Refused(TokenError::Refused { complaint, description, .. }) = reply else {
+                panic!("it is refused")
+            };
+            assert_eq!((complaint, description.as_str()), (Complaint::InvalidGrant, expected));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Ten tasks and several processes with one login whose tokens live for two seconds, rotate, and end the login
 //! when one is used twice. The authority is down now and then, and processes are killed while they renew.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -32,14 +33,38 @@ fn worker() -> PathBuf {
     worker
 }
 
-fn start(folder: &Path, authority: &Authority, seconds: u64) -> Child {
-    Command::new(worker())
-        .arg(folder)
-        .arg(authority.server().as_str())
-        .arg(seconds.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts")
+/// A process that ends with the test, also with one that fails.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _ended_already = self.0.wait();
+    }
+}
+
+impl Worker {
+    fn start(folder: &Path, authority: &Authority, seconds: u64) -> Worker {
+        let started = Command::new(worker())
+            .arg(folder)
+            .arg(authority.server().as_str())
+            .arg(seconds.to_string())
+            .stdout(Stdio::piped())
+            .spawn();
+        Worker(started.expect("it starts"))
+    }
+
+    /// Waits until it ends, which must be well and after calls that went well.
+    async fn ended_well(mut self) {
+        let ended = spawn_blocking(move || {
+            let mut said = String::new();
+            let mut out = self.0.stdout.take().expect("it is piped");
+            out.read_to_string(&mut said).expect("text");
+            (self.0.wait().expect("waited"), said)
+        });
+        let (status, said) = timeout(SOON, ended).await.expect("it ends").expect("waited");
+        assert!(status.success() && !said.starts_with("0 good"), "{said}");
+    }
 }
 
 /// Calls until the time is over, and says how often it went well.
@@ -69,8 +94,8 @@ async fn nobody_signs_in_twice_however_many_share_a_login() {
     let vault = vault(folder.path()).await;
     let record = signed_in(&authority, &*vault).await;
     authority.book().mood = Mood::DownEvery(4);
-    let processes: Vec<Child> =
-        (0..PROCESSES).map(|_| start(folder.path(), &authority, RUN.as_secs())).collect();
+    let processes: Vec<Worker> =
+        (0..PROCESSES).map(|_| Worker::start(folder.path(), &authority, RUN.as_secs())).collect();
     let tasks: Vec<_> =
         (0..TASKS).map(|_| tokio::spawn(call(authority.clone(), vault.clone()))).collect();
     for task in tasks {
@@ -78,11 +103,7 @@ async fn nobody_signs_in_twice_however_many_share_a_login() {
         assert!(good > 3, "{good}");
     }
     for process in processes {
-        let ended = spawn_blocking(move || process.wait_with_output());
-        let ended = timeout(SOON, ended).await.expect("it ends").expect("waited").expect("waited");
-        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-        assert!(ended.status.success(), "{said}");
-        assert!(!said.starts_with("0 good"), "{said}");
+        process.ended_well().await;
     }
     let kept = vault.read(&record.key).await.expect("read").expect("there");
     assert_eq!(kept.standing, Standing::Good);
@@ -102,19 +123,16 @@ async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
     let (stalled, mut stalling) = mpsc::channel(16);
     authority.book().mood = Mood::Stalls(stalled);
     authority.book().forget_access();
-    let mut children: Vec<Child> = (0..3).map(|_| start(folder.path(), &authority, 3)).collect();
+    let mut children: Vec<Worker> =
+        (0..3).map(|_| Worker::start(folder.path(), &authority, 3)).collect();
     let who = timeout(SOON, stalling.recv()).await.expect("somebody renews").expect("its name");
-    let position = children.iter().position(|child| child.id().to_string() == who);
-    let mut killed = children.remove(position.expect("one of ours"));
+    let position = children.iter().position(|child| child.0.id().to_string() == who);
+    let killed = children.remove(position.expect("one of ours"));
     // The authority saw the request and did nothing about it.
     authority.book().mood = Mood::Good;
-    killed.kill().expect("killed");
-    killed.wait().expect("gone");
+    drop(killed);
     for child in children {
-        let ended = spawn_blocking(move || child.wait_with_output());
-        let ended = timeout(SOON, ended).await.expect("it ends").expect("waited").expect("waited");
-        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-        assert!(ended.status.success() && !said.starts_with("0 good"), "{said}");
+        child.ended_well().await;
     }
     assert_eq!(authority.book().reused, 0);
     let kept = vault.read(&record.key).await.expect("read").expect("there");

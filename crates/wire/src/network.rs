@@ -2,6 +2,7 @@
 //! Whom to reach is a [`Target`]; what is said there is left to the transports.
 
 mod answer;
+mod authorize;
 mod target;
 mod unreachable;
 
@@ -21,7 +22,9 @@ use crate::fault::{Fault, Unreachable};
 pub(crate) use answer::{
     Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
 };
-pub use target::{Authorize, Authorizing, Target};
+pub(crate) use authorize::Via;
+pub use authorize::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
+pub use target::Target;
 pub(crate) use unreachable::fault;
 
 /// How many redirects within one origin are followed.
@@ -141,6 +144,7 @@ impl fmt::Debug for Network {
 struct Parts {
     user_agent: String,
     proxies: Vec<Proxy>,
+    proxy_hosts: Vec<String>,
     extra: Vec<Certificate>,
     identity: Option<Identity>,
     connect_timeout: Duration,
@@ -176,21 +180,32 @@ impl Network {
         Ok(Network(Arc::new(Inner { general, upgrading: OnceLock::new(), parts, roots })))
     }
 
+    /// A client of one's own with the same proxies, certificates and name, for what is no message to a server.
+    /// It follows no redirect.
+    pub fn client(
+        &self,
+        adjust: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Result<Client, SetupError> {
+        adjust(self.0.parts.builder(self.0.roots)).build().map_err(SetupError::Client)
+    }
+
+    /// The hosts of the proxies.
+    pub fn proxy_hosts(&self) -> &[String] {
+        &self.0.parts.proxy_hosts
+    }
+
     /// Whose certificate authorities are trusted.
     pub fn roots(&self) -> Roots {
         self.0.roots
     }
 
     /// Makes a request, and makes it again where a redirect within the origin says so.
-    pub(crate) async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
+    async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
         send(&self.0.general, request).await
     }
 
     /// The same over HTTP/1.1, for an answer that may become another protocol.
-    pub(crate) async fn send_upgrading(
-        &self,
-        request: &mut Request<'_>,
-    ) -> Result<Response, Fault> {
+    async fn send_upgrading(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
         let client = match self.0.upgrading.get() {
             Some(client) => client,
             None => {
@@ -216,6 +231,7 @@ impl Parts {
         Ok(Parts {
             user_agent: settings.user_agent.clone(),
             proxies: settings.proxies.check()?,
+            proxy_hosts: settings.proxies.hosts(),
             extra,
             identity: identity.map_err(SetupError::Identity)?,
             connect_timeout: settings.connect_timeout,
@@ -264,6 +280,19 @@ impl Parts {
 }
 
 impl Proxies {
+    /// The host of each, where it has one.
+    fn hosts(&self) -> Vec<String> {
+        let all = [&self.http, &self.https, &self.all].into_iter().flatten();
+        let host = |text: &String| {
+            let whole = match text.contains("://") {
+                true => Url::parse(text),
+                false => Url::parse(&format!("http://{text}")),
+            };
+            Some(whole.ok()?.host_str()?.to_owned())
+        };
+        all.filter_map(host).collect()
+    }
+
     /// The library takes the first that fits, so the one for everything comes last.
     fn check(&self) -> Result<Vec<Proxy>, SetupError> {
         let no = self.no.as_deref().and_then(NoProxy::from_string);

@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message};
 use crate::network::{
-    Kind, Network, Request, Target, is_same_origin, kind_of, let_go, origin, refusal, stranger,
+    Kind, Network, Request, Target, Via, is_same_origin, kind_of, let_go, origin, refusal, stranger,
 };
 use crate::together::Together;
 
@@ -230,10 +230,9 @@ async fn begin(context: &Context) -> Result<(Events, Url), Fault> {
     let target = &context.target;
     let mut headers = target.headers.clone();
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    target.sign(&mut headers).await;
     let url = Cow::Borrowed(&target.url);
     let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = context.network.send(&mut request).await?;
+    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
@@ -273,10 +272,9 @@ async fn run_post(context: Arc<Context>, endpoint: Arc<Url>, post: Post) -> Post
 async fn deliver(context: &Context, endpoint: &Url, body: Bytes) -> Result<(), Fault> {
     let mut headers = context.target.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    context.target.sign(&mut headers).await;
     let url = Cow::Borrowed(endpoint);
     let mut request = Request { method: Method::POST, url, headers, body };
-    let response = context.network.send(&mut request).await?;
+    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }

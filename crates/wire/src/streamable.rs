@@ -23,7 +23,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload};
-use crate::network::{Network, Request, Target};
+use crate::network::{Network, Request, Target, Via};
 use crate::together::{Key, Together};
 use post::{Lifetime, Post, Purpose, cancelled_id};
 
@@ -283,10 +283,9 @@ impl HttpLink {
         let Context { network, target } = &*self.context;
         let mut headers = self.prepared.clone();
         headers.remove(header::CONTENT_TYPE);
-        target.sign(&mut headers).await;
         let url = Cow::Borrowed(&target.url);
         let mut request = Request { method: Method::DELETE, url, headers, body: Bytes::new() };
-        let _whatever_it_says = network.send(&mut request).await;
+        let _whatever_it_says = target.send(network, &mut request, Via::Http).await;
     }
 }
 

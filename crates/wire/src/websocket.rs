@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::fault::{Fault, Unreachable};
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
-use crate::network::{Network, Request, Target, refusal, stranger};
+use crate::network::{Network, Request, Target, Via, refusal, stranger};
 
 /// How long the server may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(60);
@@ -271,10 +271,9 @@ async fn shake_hands(network: &Network, target: &Target) -> Result<Upgraded, Fau
     if let Ok(key) = HeaderValue::from_str(&key) {
         headers.insert(header::SEC_WEBSOCKET_KEY, key);
     }
-    target.sign(&mut headers).await;
     let url = Cow::Owned(http_url(&target.url));
     let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = network.send_upgrading(&mut request).await?;
+    let response = target.send(network, &mut request, Via::Upgrade).await?;
     let status = response.status();
     if status.is_success() {
         return Err(stranger(response).await);

@@ -1,8 +1,6 @@
 //! Which server is meant, and what is shown to it with every request.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -11,16 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
 use crate::lines::LARGEST_MESSAGE;
-use crate::network::origin;
-
-/// An answer to [`Authorize::header`] that may take a while.
-pub type Authorizing<'a> = Pin<Box<dyn Future<Output = Option<HeaderValue>> + Send + 'a>>;
-
-/// Who is asked for the `Authorization` of every request.
-pub trait Authorize: Send + Sync {
-    /// The value, where there is one. It takes the place of a fixed header of that name.
-    fn header<'a>(&'a self) -> Authorizing<'a>;
-}
+use crate::network::{Authorize, origin};
 
 /// A server at a URL.
 #[derive(Clone)]
@@ -55,7 +44,7 @@ impl Target {
         self
     }
 
-    /// Somebody to ask for the `Authorization` of every request.
+    /// Somebody to ask what to show with every request.
     pub fn authorize(mut self, authorize: Arc<dyn Authorize>) -> Target {
         self.authorize = Some(authorize);
         self
@@ -69,16 +58,6 @@ impl Target {
     /// The server's URL.
     pub fn url(&self) -> &Url {
         &self.url
-    }
-
-    /// Puts the `Authorization` of this moment into headers.
-    pub(crate) async fn sign(&self, headers: &mut HeaderMap) {
-        if let Some(authorize) = &self.authorize
-            && let Some(mut value) = authorize.header().await
-        {
-            value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::link::Arrival;
 use crate::message::{self, Id, Message, Messages, Payload};
 use crate::network::{
-    Kind, Request, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
+    Kind, Request, Via, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
 };
 
 /// How long something that wants no answer may take to be accepted.
@@ -59,8 +59,7 @@ pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Sai
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
 async fn tell(context: &Context, request: &mut Request<'_>) -> Result<(), Fault> {
-    context.target.sign(&mut request.headers).await;
-    let response = context.network.send(request).await?;
+    let response = context.target.send(&context.network, request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
@@ -96,8 +95,7 @@ impl Question<'_> {
     }
 
     async fn ask(&self, context: &Context, request: &mut Request<'_>) -> Result<Answered, Fault> {
-        context.target.sign(&mut request.headers).await;
-        let response = context.network.send(request).await?;
+        let response = context.target.send(&context.network, request, Via::Http).await?;
         self.read(context, &request.headers, response, Lesson::Known).await
     }
 
@@ -106,8 +104,7 @@ impl Question<'_> {
         context: &Context,
         request: &mut Request<'_>,
     ) -> Result<Answered, Fault> {
-        context.target.sign(&mut request.headers).await;
-        let response = context.network.send(request).await?;
+        let response = context.target.send(&context.network, request, Via::Http).await?;
         let mut session = response.headers().get(SESSION).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);

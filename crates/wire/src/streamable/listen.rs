@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{Context, LAST_EVENT};
 use crate::events::Events;
 use crate::fault::Fault;
-use crate::network::{Kind, Request, kind_of};
+use crate::network::{Kind, Request, Via, kind_of};
 
 /// How long to wait before a lost stream is asked for, unless the server says otherwise, and at most.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -85,10 +85,9 @@ pub(super) async fn listen(
     if let Some(last_id) = last_id {
         headers.insert(LAST_EVENT, last_id);
     }
-    context.target.sign(&mut headers).await;
     let url = Cow::Borrowed(&context.target.url);
     let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = context.network.send(&mut request).await?;
+    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     let status = response.status();
     match kind_of(response.headers()) {
         Kind::Events if status.is_success() => {

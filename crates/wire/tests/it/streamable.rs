@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use switchboard_wire::fault::{Fault, HttpAnswer, Unreachable};
 use switchboard_wire::link::{Arrival, Link};
 use switchboard_wire::message::{Id, Message};
-use switchboard_wire::network::{Authorize, Authorizing, Target};
+use switchboard_wire::network::{
+    Authorize, Authorizing, Judging, Outbound, Reception, Target, Verdict,
+};
 use switchboard_wire::peer::{CallError, Peer};
 use switchboard_wire::streamable::HttpLink;
 use tokio::net::TcpListener;
@@ -718,10 +720,58 @@ async fn a_lost_call_says_why_and_the_connection_lives_on() {
 struct Tokens(AtomicUsize);
 
 impl Authorize for Tokens {
-    fn header<'a>(&'a self) -> Authorizing<'a> {
+    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a> {
         let number = self.0.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move { format!("Bearer {number}").parse().ok() })
+        let value = format!("Bearer {number}").parse().expect("a value");
+        Box::pin(async move { HeaderMap::from_iter([(http::header::AUTHORIZATION, value)]) })
     }
+
+    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
+        let is_shown = refusal.shown.is_some_and(|shown| shown.as_bytes().starts_with(b"Bearer"));
+        let is_challenged = refusal.headers.contains_key("www-authenticate");
+        let verdict = match refusal.status == 401 && is_shown && is_challenged {
+            true => Verdict::Again,
+            false => Verdict::Stands,
+        };
+        Box::pin(async move { verdict })
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_better() {
+    for (good_from, expected) in [("Bearer 2", None), ("never", Some(401))] {
+        let mut stage = Stage::start(move |seen| async move {
+            match seen.header("authorization") == good_from {
+                true => as_json(&result(&seen, json!({}))),
+                false => {
+                    let mut turned_away = reply(401, "", "");
+                    let challenge = "Bearer".parse().expect("a value");
+                    turned_away.headers_mut().insert("www-authenticate", challenge);
+                    turned_away
+                }
+            }
+        })
+        .await;
+        let tokens = Arc::new(Tokens(AtomicUsize::new(0)));
+        let asked = asked_at(stage.target().authorize(tokens.clone())).await;
+        match expected {
+            None => assert!(asked.is_ok(), "{asked:?}"),
+            Some(status) => {
+                assert_eq!(asked.err().and_then(|fault| fault.status()), Some(status));
+                assert_eq!(tokens.0.load(Ordering::SeqCst), 4);
+            }
+        }
+        assert_eq!(stage.next().await.header("authorization"), "Bearer 0");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_nothing_better_answers_stands_at_once() {
+    let stage = Stage::start(|_| async move { reply(403, "", "") }).await;
+    let tokens = Arc::new(Tokens(AtomicUsize::new(0)));
+    let asked = asked_at(stage.target().authorize(tokens.clone())).await;
+    assert_eq!(asked.err().and_then(|fault| fault.status()), Some(403));
+    assert_eq!(tokens.0.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

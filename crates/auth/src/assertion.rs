@@ -1,0 +1,200 @@
+//! Signatures by which a client shows who it is (RFC 7523): keys from PEM, and the statement that is signed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::confidential::Secret;
+use crate::pkce::Moment;
+
+/// What such a statement is called in a form.
+pub(crate) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// How long a statement is good.
+const LIFETIME: u64 = 300;
+
+/// A key that signs.
+#[derive(Clone)]
+pub struct SigningKey(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Curve { name: &'static str, pair: Arc<EcdsaKeyPair> },
+    Rsa(Arc<RsaKeyPair>),
+}
+
+/// Prints the algorithm, not the key.
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.algorithm())
+    }
+}
+
+/// Why a text is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// There is no private key in it.
+    #[error("it holds no private key in PEM")]
+    NotPem,
+    /// It is a key of a kind that we cannot sign with.
+    #[error("it is no key for ES256, ES384 or RS256")]
+    Unknown,
+}
+
+impl SigningKey {
+    /// The private key in a PEM text: PKCS#8, SEC 1 or PKCS#1.
+    pub fn from_pem(pem: &str) -> Result<SigningKey, KeyError> {
+        let der = private_key_in(pem).ok_or(KeyError::NotPem)?;
+        let curve = |name, algorithm: &'static EcdsaSigningAlgorithm| {
+            let pair = EcdsaKeyPair::from_private_key_der(algorithm, &der).ok()?;
+            Some(Kind::Curve { name, pair: Arc::new(pair) })
+        };
+        let rsa = || {
+            let pair = RsaKeyPair::from_pkcs8(&der).or_else(|_| RsaKeyPair::from_der(&der)).ok()?;
+            Some(Kind::Rsa(Arc::new(pair)))
+        };
+        let kind = curve("ES256", &ECDSA_P256_SHA256_FIXED_SIGNING)
+            .or_else(|| curve("ES384", &ECDSA_P384_SHA384_FIXED_SIGNING))
+            .or_else(rsa);
+        kind.map(SigningKey).ok_or(KeyError::Unknown)
+    }
+
+    pub(crate) fn of_curve(pair: Arc<EcdsaKeyPair>) -> SigningKey {
+        SigningKey(Kind::Curve { name: "ES256", pair })
+    }
+
+    /// The name of what it signs with.
+    pub fn algorithm(&self) -> &'static str {
+        match &self.0 {
+            Kind::Curve { name, .. } => name,
+            Kind::Rsa(_) => "RS256",
+        }
+    }
+
+    /// A signed statement (RFC 7515, compact). The algorithm is put into the header here.
+    pub(crate) fn sign(&self, mut header: Value, claims: &Value) -> Secret {
+        header["alg"] = json!(self.algorithm());
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let said = format!("{}.{}", part(&header), part(claims));
+        let random = SystemRandom::new();
+        let signature = match &self.0 {
+            Kind::Curve { pair, .. } => {
+                let signed = pair.sign(&random, said.as_bytes());
+                signed.expect("a key that was read signs").as_ref().to_vec()
+            }
+            Kind::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, said.as_bytes(), &mut signature)
+                    .expect("a key that was read signs, and the room is its own size");
+                signature
+            }
+        };
+        Secret::new(format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// The statement of a client about itself, for one authorization server.
+    pub fn assert(&self, client: &str, audience: &str, moment: &mut Moment<'_>) -> Secret {
+        let claims = json!({
+            "iss": client,
+            "sub": client,
+            "aud": audience,
+            "jti": moment.unguessable().reveal(),
+            "iat": moment.now,
+            "exp": moment.now.saturating_add(LIFETIME),
+        });
+        self.sign(json!({ "typ": "JWT" }), &claims)
+    }
+}
+
+fn private_key_in(pem: &str) -> Option<Vec<u8>> {
+    let mut lines = pem.lines().map(str::trim);
+    let is_begin =
+        |line: &str| line.starts_with("-----BEGIN ") && line.ends_with("PRIVATE KEY-----");
+    lines.by_ref().find(|line| is_begin(line))?;
+    let body: String = lines.take_while(|line| !line.starts_with("-----END ")).collect();
+    STANDARD.decode(body).ok().filter(|der| !der.is_empty())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+    use aws_lc_rs::rsa::KeySize;
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_FIXED, KeyPair, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
+        VerificationAlgorithm,
+    };
+
+    use super::*;
+    use crate::pkce::at_present;
+
+    fn pem(label: &str, der: &[u8]) -> String {
+        let text = STANDARD.encode(der);
+        let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+        format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+    }
+
+    /// The parts of a statement, after its signature held.
+    pub(crate) fn verified(
+        statement: &str,
+        algorithm: &'static dyn VerificationAlgorithm,
+        public: &[u8],
+    ) -> (Value, Value) {
+        let parts: Vec<_> = statement.split('.').collect();
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).expect("base64");
+        let said = format!("{}.{}", parts[0], parts[1]);
+        UnparsedPublicKey::new(algorithm, public)
+            .verify(said.as_bytes(), &decode(parts[2]))
+            .expect("the signature holds");
+        let json = |part: &str| serde_json::from_slice(&decode(part)).expect("JSON");
+        (json(parts[0]), json(parts[1]))
+    }
+
+    #[test]
+    fn a_statement_of_a_curve_key_holds() {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        let text = pem("PRIVATE KEY", pair.to_pkcs8v1().expect("a document").as_ref());
+        let key = SigningKey::from_pem(&format!("# a remark\n{text}")).expect("a key");
+        let statement = at_present(1000, |moment| key.assert("me", "https://as.b", moment));
+        let (header, claims) =
+            verified(statement.reveal(), &ECDSA_P256_SHA256_FIXED, pair.public_key().as_ref());
+        assert_eq!(header, json!({ "typ": "JWT", "alg": "ES256" }));
+        let who = [&claims["iss"], &claims["sub"], &claims["aud"]];
+        assert_eq!(who, ["me", "me", "https://as.b"]);
+        assert_eq!([&claims["iat"], &claims["exp"]], [1000, 1300]);
+        assert_eq!(claims["jti"].as_str().map(str::len), Some(43));
+    }
+
+    #[test]
+    fn a_statement_of_an_rsa_key_holds() {
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).expect("a document");
+        let key = SigningKey::from_pem(&pem("PRIVATE KEY", der.as_ref())).expect("a key");
+        let statement = at_present(0, |moment| key.assert("me", "https://as.b", moment));
+        let public = pair.public_key().as_ref();
+        let (header, _) = verified(statement.reveal(), &RSA_PKCS1_2048_8192_SHA256, public);
+        assert_eq!(header["alg"], "RS256");
+    }
+
+    #[test]
+    fn what_is_no_private_key_is_refused_and_no_key_prints() {
+        for (text, error) in [
+            ("", KeyError::NotPem),
+            ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", KeyError::NotPem),
+            ("-----BEGIN PRIVATE KEY-----\n!!\n-----END PRIVATE KEY-----", KeyError::NotPem),
+            ("-----BEGIN PRIVATE KEY-----", KeyError::NotPem),
+            ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", KeyError::Unknown),
+        ] {
+            assert_eq!(SigningKey::from_pem(text).map(|_| ()), Err(error), "{text}");
+        }
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        assert_eq!(format!("{:?}", SigningKey::of_curve(Arc::new(pair))), "SigningKey(ES256)");
+    }
+}

@@ -1,0 +1,114 @@
+//! Where a server's metadata and its authorization server's may be, in the order in which the specifications
+//! want them looked for. What is found there is checked in `resource_metadata` and `server_metadata`.
+
+pub mod resource_metadata;
+pub mod server_metadata;
+
+use url::Url;
+
+const RESOURCE: &str = "/.well-known/oauth-protected-resource";
+const OAUTH: &str = "/.well-known/oauth-authorization-server";
+const OPENID: &str = "/.well-known/openid-configuration";
+
+/// Where a server's own metadata may be (RFC 9728, section 3.1). What the challenge names is put first by the
+/// caller.
+pub fn resource_candidates(server: &Url) -> Vec<Url> {
+    let mut candidates = Vec::new();
+    if has_path(server) {
+        let mut url = at(server, &format!("{RESOURCE}{}", path_of(server)));
+        url.set_query(server.query());
+        candidates.push(url);
+    }
+    candidates.push(at(server, RESOURCE));
+    candidates
+}
+
+/// Where the metadata of an authorization server may be: RFC 8414 before OpenID Connect, and for an issuer with
+/// a path inserted before appended.
+pub fn server_candidates(issuer: &Url) -> Vec<Url> {
+    let path = path_of(issuer);
+    match has_path(issuer) {
+        true => vec![
+            at(issuer, &format!("{OAUTH}{path}")),
+            at(issuer, &format!("{OPENID}{path}")),
+            at(issuer, &format!("{path}{OPENID}")),
+        ],
+        false => vec![at(issuer, OAUTH), at(issuer, OPENID)],
+    }
+}
+
+/// Who the authorization server is where a server has no metadata, as protocol version 2025-03-26 had it.
+pub fn legacy_issuer(server: &Url) -> Url {
+    at(server, "/")
+}
+
+fn has_path(url: &Url) -> bool {
+    !path_of(url).is_empty()
+}
+
+/// The path without its last slash.
+fn path_of(url: &Url) -> &str {
+    url.path().trim_end_matches('/')
+}
+
+/// Another place in the same origin.
+fn at(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    let _has_none = url.set_username("").and_then(|()| url.set_password(None));
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("a URL")
+    }
+
+    fn texts(urls: Vec<Url>) -> Vec<String> {
+        urls.iter().map(|url| url.as_str().replace("https://a.b", "")).collect()
+    }
+
+    #[test]
+    fn a_servers_metadata_is_looked_for_with_its_path_and_then_at_the_root() {
+        for (server, expected) in [
+            ("https://a.b", &["/.well-known/oauth-protected-resource"][..]),
+            ("https://a.b/", &["/.well-known/oauth-protected-resource"]),
+            (
+                "https://a.b/x/mcp/?k=v#f",
+                &[
+                    "/.well-known/oauth-protected-resource/x/mcp?k=v",
+                    "/.well-known/oauth-protected-resource",
+                ],
+            ),
+            ("https://me:p@a.b/", &["/.well-known/oauth-protected-resource"]),
+        ] {
+            assert_eq!(texts(resource_candidates(&url(server))), expected, "{server}");
+        }
+    }
+
+    #[test]
+    fn an_issuers_metadata_is_looked_for_in_the_order_of_the_specifications() {
+        for (issuer, expected) in [
+            (
+                "https://a.b",
+                &["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"][..],
+            ),
+            (
+                "https://a.b/tenant/1/",
+                &[
+                    "/.well-known/oauth-authorization-server/tenant/1",
+                    "/.well-known/openid-configuration/tenant/1",
+                    "/tenant/1/.well-known/openid-configuration",
+                ],
+            ),
+        ] {
+            assert_eq!(texts(server_candidates(&url(issuer))), expected, "{issuer}");
+        }
+        assert_eq!(legacy_issuer(&url("https://a.b/mcp?x=y")).as_str(), "https://a.b/");
+    }
+}

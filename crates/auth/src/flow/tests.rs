@@ -1,0 +1,688 @@
+//! Whole logins against a world that is a function.
+
+use std::collections::HashMap;
+
+use http::HeaderMap;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::assertion::tests::verified;
+use crate::pkce::at_present;
+use crate::registration::{Credential, Method, Provenance};
+use crate::token::Complaint;
+
+const SERVER: &str = "https://mcp.example.com/mcp";
+const REDIRECT: &str = "http://127.0.0.1:7000/callback";
+
+fn url(text: &str) -> Url {
+    Url::parse(text).expect("a URL")
+}
+
+fn plan(way: Way) -> Plan {
+    Plan::new(url(SERVER), way, "Switchboard")
+}
+
+fn browser() -> Plan {
+    plan(Way::Browser { redirect: url(REDIRECT) })
+}
+
+fn configured(credential: Credential) -> Setup {
+    let configured = Configured { id: "mine".to_owned(), credential, issuer: None };
+    Setup { configured: Some(configured), document: None }
+}
+
+fn answer(status: u16, body: Value) -> Result<Answer, FetchError> {
+    Ok(Answer { status, headers: HeaderMap::new(), body: body.to_string().into() })
+}
+
+fn nothing_there() -> Result<Answer, FetchError> {
+    answer(404, json!("nothing"))
+}
+
+fn unreachable() -> Result<Answer, FetchError> {
+    Err(FetchError::Unreachable { origin: "x".to_owned(), detail: "x".to_owned() })
+}
+
+fn resource() -> Value {
+    json!({
+        "resource": SERVER,
+        "authorization_servers": ["https://as.example.com"],
+        "scopes_supported": ["read", "write"],
+    })
+}
+
+fn metadata() -> Value {
+    json!({
+        "issuer": "https://as.example.com",
+        "authorization_endpoint": "https://as.example.com/authorize",
+        "token_endpoint": "https://as.example.com/token",
+        "registration_endpoint": "https://as.example.com/register",
+        "device_authorization_endpoint": "https://as.example.com/device",
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": true,
+        "scopes_supported": ["read", "write", "offline_access"],
+        "dpop_signing_alg_values_supported": ["ES256"],
+    })
+}
+
+/// The world as it should be.
+fn good(request: &Request) -> Result<Answer, FetchError> {
+    match request.url.as_str() {
+        "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" => {
+            answer(200, resource())
+        }
+        "https://as.example.com/.well-known/oauth-authorization-server" => answer(200, metadata()),
+        "https://as.example.com/register" => answer(201, json!({ "client_id": "registered" })),
+        "https://as.example.com/token" => {
+            answer(200, json!({ "access_token": "at", "refresh_token": "rt", "expires_in": 60 }))
+        }
+        _ => nothing_there(),
+    }
+}
+
+/// What happened in a login.
+struct Ran {
+    requests: Vec<Request>,
+    opened: Vec<Url>,
+    not_taken: Vec<CallbackError>,
+    outcome: Result<SignedIn, Why>,
+}
+
+impl Ran {
+    fn said(&self) -> Vec<String> {
+        let each = self.requests.iter();
+        each.map(|request| format!("{} {}", request.method, request.url)).collect()
+    }
+
+    fn form(&self, index: usize) -> HashMap<String, String> {
+        url::form_urlencoded::parse(&self.requests[index].body).into_owned().collect()
+    }
+
+    fn last_form(&self) -> HashMap<String, String> {
+        self.form(self.requests.len() - 1)
+    }
+
+    fn why(self) -> Why {
+        self.outcome.expect_err("it fails")
+    }
+}
+
+/// Comes back as a browser would.
+fn returns(opened: &Url) -> String {
+    let state = parameter(opened, "state").expect("a state");
+    format!("code=the-code&state={state}&iss=https://as.example.com")
+}
+
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(it, _)| it == name).map(|(_, value)| value.into_owned())
+}
+
+const MOST_STEPS: usize = 1000;
+
+fn run_with(
+    plan: Plan,
+    mut world: impl FnMut(&Request) -> Result<Answer, FetchError>,
+    mut person: impl FnMut(&Url) -> Vec<String>,
+) -> Ran {
+    let mut ran = Ran {
+        requests: Vec::new(),
+        opened: Vec::new(),
+        not_taken: Vec::new(),
+        outcome: Err(Why::OutOfStep),
+    };
+    let mut now = 1000;
+    let mut returned = Vec::new();
+    let (mut flow, mut step) = at_present(now, |moment| Flow::begin(plan, moment));
+    for _ in 0..MOST_STEPS {
+        let next = |arrived: &mut Vec<String>| Event::Returned {
+            text: arrived.pop().expect("the person has more to say"),
+            arrived: Arrived::AtListener,
+        };
+        let event = match step {
+            Step::Fetch(request) => {
+                let answer = world(&request);
+                ran.requests.push(*request);
+                Event::Fetched(answer)
+            }
+            Step::Open(url) => {
+                returned = person(&url);
+                returned.reverse();
+                ran.opened.push(url);
+                next(&mut returned)
+            }
+            Step::NotTaken(error) => {
+                ran.not_taken.push(error);
+                next(&mut returned)
+            }
+            Step::Show(instructions) => {
+                now += instructions.interval;
+                Event::Waited
+            }
+            Step::Wait(seconds) => {
+                now += seconds;
+                Event::Waited
+            }
+            Step::Done(signed_in) => {
+                ran.outcome = Ok(*signed_in);
+                return ran;
+            }
+            Step::Failed(why) => {
+                ran.outcome = Err(why);
+                return ran;
+            }
+        };
+        step = at_present(now, |moment| flow.on(event, moment));
+    }
+    panic!("it never ends: {:?}", ran.said());
+}
+
+fn run(plan: Plan, world: impl FnMut(&Request) -> Result<Answer, FetchError>) -> Ran {
+    run_with(plan, world, |url| vec![returns(url)])
+}
+
+#[test]
+fn a_person_signs_in_with_a_client_that_registers_itself() {
+    let ran = run(browser(), good);
+    assert_eq!(
+        ran.said(),
+        [
+            "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+            "GET https://as.example.com/.well-known/oauth-authorization-server",
+            "POST https://as.example.com/register",
+            "POST https://as.example.com/token",
+        ]
+    );
+    let opened = &ran.opened[0];
+    for (name, expected) in [
+        ("client_id", "registered"),
+        ("redirect_uri", REDIRECT),
+        ("resource", SERVER),
+        ("scope", "read write offline_access"),
+        ("code_challenge_method", "S256"),
+    ] {
+        assert_eq!(parameter(opened, name).as_deref(), Some(expected), "{name}");
+    }
+    let form = ran.last_form();
+    for (name, expected) in [
+        ("grant_type", "authorization_code"),
+        ("code", "the-code"),
+        ("client_id", "registered"),
+        ("redirect_uri", REDIRECT),
+        ("resource", SERVER),
+    ] {
+        assert_eq!(form[name], expected, "{name}");
+    }
+    let challenge = crate::pkce::hash(form["code_verifier"].as_bytes());
+    assert_eq!(parameter(opened, "code_challenge"), Some(challenge));
+    let signed_in = ran.outcome.expect("signed in");
+    assert!(signed_in.tokens.access.is("at"));
+    assert_eq!(signed_in.client.issuer, "https://as.example.com");
+    assert_eq!(signed_in.scopes, Some(Scopes::parse("read write offline_access")));
+    assert_eq!(signed_in.resource.as_deref(), Some(SERVER));
+}
+
+#[test]
+fn a_client_that_is_known_to_this_issuer_is_used_again_and_to_another_not() {
+    let known = |issuer: &str| Client {
+        id: "known".to_owned(),
+        secret: None,
+        method: Method::None,
+        issuer: issuer.to_owned(),
+        redirect: Some(REDIRECT.to_owned()),
+        provenance: Provenance::Registered,
+    };
+    for (issuer, expected) in
+        [("https://as.example.com", "known"), ("https://old.example.com", "registered")]
+    {
+        let ran = run(Plan { known: Some(known(issuer)), ..browser() }, good);
+        assert_eq!(ran.outcome.expect("signed in").client.id, expected);
+    }
+}
+
+#[test]
+fn a_client_that_is_set_up_for_one_issuer_is_shown_to_no_other() {
+    let mut setup = configured(Credential::Secret(Secret::new("canary")));
+    if let Some(configured) = &mut setup.configured {
+        configured.issuer = Some("https://old.example.com".to_owned());
+    }
+    let ran = run(Plan { setup, ..browser() }, good);
+    assert!(matches!(ran.why(), Why::ForeignIssuer { .. }));
+}
+
+#[test]
+fn the_challenge_says_where_and_what() {
+    let demand = Demand {
+        resource_metadata: Some("https://mcp.example.com/custom".to_owned()),
+        scopes: Some(Scopes::parse("admin")),
+        ..Demand::default()
+    };
+    let ran = run(Plan { demand, ..browser() }, |request| match request.url.path() {
+        "/custom" => answer(200, resource()),
+        _ => good(request),
+    });
+    assert_eq!(ran.said()[0], "GET https://mcp.example.com/custom");
+    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("admin offline_access"));
+}
+
+#[test]
+fn more_is_asked_for_together_with_what_is_held() {
+    let demand = Demand { scopes: Some(Scopes::parse("admin")), ..Demand::default() };
+    let held = Some(Scopes::parse("read"));
+    let ran = run(Plan { demand, held, ..browser() }, good);
+    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("read admin offline_access"));
+}
+
+#[test]
+fn without_metadata_the_server_signs_people_in_itself() {
+    let ran = run_with(
+        browser(),
+        |request| match (request.url.path(), request.url.host_str()) {
+            ("/register", Some("mcp.example.com")) => answer(201, json!({ "client_id": "x" })),
+            ("/token", Some("mcp.example.com")) => answer(200, json!({ "access_token": "at" })),
+            _ => nothing_there(),
+        },
+        |url| {
+            let state = parameter(url, "state").expect("a state");
+            vec![format!("code=c&state={state}")]
+        },
+    );
+    assert_eq!(
+        ran.said(),
+        [
+            "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+            "GET https://mcp.example.com/.well-known/oauth-protected-resource",
+            "GET https://mcp.example.com/.well-known/oauth-authorization-server",
+            "GET https://mcp.example.com/.well-known/openid-configuration",
+            "POST https://mcp.example.com/register",
+            "POST https://mcp.example.com/token",
+        ]
+    );
+    assert!(ran.opened[0].as_str().starts_with("https://mcp.example.com/authorize?"));
+    assert_eq!(parameter(&ran.opened[0], "resource"), None);
+    assert!(ran.outcome.is_ok());
+}
+
+#[test]
+fn a_typed_metadata_url_stands_above_what_the_server_names() {
+    let metadata_url = Some(url("https://sso.corp.example/meta"));
+    let ran = run(Plan { metadata_url, ..browser() }, |request| match request.url.path() {
+        "/meta" => answer(200, metadata()),
+        _ => good(request),
+    });
+    assert_eq!(ran.said()[1], "GET https://sso.corp.example/meta");
+    assert!(ran.outcome.is_ok());
+}
+
+#[test]
+fn an_outage_is_not_taken_for_a_server_without_metadata() {
+    assert!(matches!(run(browser(), |_| unreachable()).why(), Why::Fetch(_)));
+    let ran = run(browser(), |_| answer(503, json!({})));
+    assert_eq!(ran.why(), Why::Unavailable { status: 503 });
+}
+
+#[test]
+fn hostile_metadata_ends_the_login() {
+    let with_resource = |change: Value| {
+        run(browser(), move |request| match request.url.path() {
+            "/.well-known/oauth-protected-resource/mcp" => answer(200, change.clone()),
+            _ => good(request),
+        })
+        .why()
+    };
+    let other = json!({ "resource": "https://evil.example/", "authorization_servers": [] });
+    assert!(matches!(with_resource(other), Why::Resource(ResourceError::Mismatch(_))));
+    for (named, why) in [
+        ("http://as.example.com", Unsafe::Unencrypted),
+        ("https://169.254.169.254", Unsafe::Address),
+        ("https://localhost", Unsafe::Address),
+        ("javascript:alert(1)", Unsafe::Scheme),
+        ("file:///etc", Unsafe::Scheme),
+        ("https://a.b\n", Unsafe::Malformed),
+    ] {
+        let change = json!({ "resource": SERVER, "authorization_servers": [named] });
+        let expected = Why::Url { what: "authorization server", why };
+        assert_eq!(with_resource(change), expected, "{named}");
+    }
+    let with_metadata = |key: &'static str, value: Value| {
+        let mut changed = metadata();
+        changed[key] = value;
+        run(browser(), move |request| match request.url.path() {
+            "/.well-known/oauth-authorization-server" => answer(200, changed.clone()),
+            _ => good(request),
+        })
+        .why()
+    };
+    let wrong = with_metadata("issuer", json!("https://evil.example"));
+    assert!(matches!(wrong, Why::Server(ServerError::WrongIssuer(_))));
+    for key in ["authorization_endpoint", "token_endpoint"] {
+        for value in
+            ["$(calc)", "javascript:alert(1)", "--flag", "https://127.0.0.1/", "https://a\r\n.b"]
+        {
+            let why = with_metadata(key, json!(value));
+            assert!(matches!(why, Why::Server(ServerError::Endpoint { .. })), "{key} {value}");
+        }
+    }
+    let demand = Demand {
+        resource_metadata: Some("http://169.254.169.254/latest".to_owned()),
+        ..Demand::default()
+    };
+    let ran = run(Plan { demand, ..browser() }, good);
+    assert!(ran.said().is_empty());
+    assert_eq!(ran.why(), Why::Url { what: "metadata URL", why: Unsafe::Address });
+}
+
+#[test]
+fn a_stray_answer_ends_no_login_and_a_mixed_up_one_does() {
+    let ran = run_with(browser(), good, |url| {
+        vec!["code=x&state=forged".to_owned(), "rubbish".to_owned(), returns(url)]
+    });
+    assert_eq!(ran.not_taken, [CallbackError::WrongState, CallbackError::WrongState]);
+    assert!(ran.outcome.is_ok());
+    let ran = run_with(browser(), good, |url| {
+        vec![returns(url).replace("as.example.com", "evil.example")]
+    });
+    assert!(matches!(ran.why(), Why::Callback(CallbackError::WrongIssuer(_))));
+    let ran = run_with(browser(), good, |_| vec!["code=x&state=forged".to_owned(); 100]);
+    assert_eq!(ran.why(), Why::Callback(CallbackError::WrongState));
+}
+
+#[test]
+fn a_program_signs_in_by_itself_with_a_secret() {
+    let setup = configured(Credential::Secret(Secret::new("s")));
+    let ran = run(Plan { setup, ..plan(Way::ClientCredentials) }, good);
+    let form = ran.last_form();
+    assert_eq!(form["grant_type"], "client_credentials");
+    assert_eq!(ran.requests[2].headers["authorization"], "Basic bWluZTpz");
+    assert!(!form.contains_key("client_secret") && ran.outcome.is_ok());
+}
+
+#[test]
+fn a_program_signs_in_by_itself_with_a_key() {
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    };
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+    let public = pair.public_key().as_ref().to_vec();
+    let key = crate::assertion::SigningKey::of_curve(std::sync::Arc::new(pair));
+    let setup = configured(Credential::Key(key));
+    let ran = run(Plan { setup, ..plan(Way::ClientCredentials) }, good);
+    let form = ran.last_form();
+    let (_, claims) = verified(&form["client_assertion"], &ECDSA_P256_SHA256_FIXED, &public);
+    assert_eq!([&claims["aud"], &claims["sub"]], ["https://as.example.com", "mine"]);
+}
+
+#[test]
+fn a_workload_shows_its_token_once_and_tries_nothing_else() {
+    let setup = configured(Credential::None);
+    let way = || Way::Workload(Secret::new("jwt"));
+    let ran = run(Plan { setup: setup.clone(), ..plan(way()) }, good);
+    assert_eq!(ran.last_form()["assertion"], "jwt");
+    assert!(ran.outcome.is_ok());
+    let ran = run(Plan { setup, ..plan(way()) }, |request| match request.url.path() {
+        "/token" => answer(400, json!({ "error": "invalid_grant" })),
+        _ => good(request),
+    });
+    assert_eq!(ran.requests.len(), 3);
+    let why = ran.why();
+    let Why::Token(error) = &why else { panic!("{why:?}") };
+    assert_eq!(error.complaint(), Some(Complaint::InvalidGrant));
+}
+
+fn enterprise(token_endpoint: Option<&str>) -> Plan {
+    let credential = Credential::Secret(Secret::new("idp-secret"));
+    let client = Configured { id: "at-idp".to_owned(), credential, issuer: None };
+    let provider = Enterprise {
+        issuer: url("https://idp.corp.example"),
+        token_endpoint: token_endpoint.map(url),
+        client,
+        identity: Secret::new("id-token"),
+    };
+    let setup = configured(Credential::Secret(Secret::new("as-secret")));
+    Plan { setup, ..plan(Way::Enterprise(provider)) }
+}
+
+fn with_provider(request: &Request) -> Result<Answer, FetchError> {
+    match request.url.as_str() {
+        "https://idp.corp.example/.well-known/openid-configuration" => answer(
+            200,
+            json!({
+                "issuer": "https://idp.corp.example",
+                "token_endpoint": "https://idp.corp.example/token",
+            }),
+        ),
+        "https://idp.corp.example/token" => {
+            answer(200, json!({ "access_token": "id-jag", "token_type": "N_A" }))
+        }
+        _ => good(request),
+    }
+}
+
+#[test]
+fn an_identity_provider_vouches_and_no_browser_opens() {
+    for endpoint in [None, Some("https://idp.corp.example/token")] {
+        let ran = run(enterprise(endpoint), with_provider);
+        let count = ran.requests.len();
+        let (at_provider, at_server) = (ran.form(count - 2), ran.form(count - 1));
+        assert_eq!(ran.requests[count - 2].url.as_str(), "https://idp.corp.example/token");
+        assert_eq!(
+            [&at_provider["subject_token"], &at_provider["audience"], &at_provider["resource"]],
+            ["id-token", "https://as.example.com", SERVER]
+        );
+        assert_eq!(at_server["assertion"], "id-jag");
+        assert_eq!(ran.requests[count - 1].headers["authorization"], "Basic bWluZTphcy1zZWNyZXQ=");
+        assert!(ran.opened.is_empty() && ran.outcome.is_ok());
+    }
+}
+
+#[test]
+fn an_identity_provider_is_signed_in_to_like_a_server() {
+    let at_provider = Plan {
+        server: url("https://idp.corp.example/"),
+        metadata_url: Some(url("https://idp.corp.example/.well-known/openid-configuration")),
+        setup: configured(Credential::None),
+        scopes: Some(Scopes::parse("openid")),
+        ..browser()
+    };
+    let ran = run_with(
+        at_provider,
+        |request| match request.url.path() {
+            "/.well-known/openid-configuration" => answer(
+                200,
+                json!({
+                    "issuer": "https://idp.corp.example",
+                    "authorization_endpoint": "https://idp.corp.example/authorize",
+                    "token_endpoint": "https://idp.corp.example/token",
+                }),
+            ),
+            "/token" => answer(200, json!({ "access_token": "at", "id_token": "who" })),
+            _ => nothing_there(),
+        },
+        |url| {
+            let state = parameter(url, "state").expect("a state");
+            vec![format!("code=c&state={state}")]
+        },
+    );
+    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("openid"));
+    let signed_in = ran.outcome.expect("signed in");
+    assert_eq!(signed_in.tokens.identity, Some(Secret::new("who")));
+}
+
+#[test]
+fn a_person_signs_in_on_another_device() {
+    let mut looks = 0;
+    let world = |request: &Request| match request.url.path() {
+        "/device" => answer(
+            200,
+            json!({
+                "device_code": "dc", "user_code": "AB\u{1b}CD", "expires_in": 600, "interval": 5,
+                "verification_uri": "https://as.example.com/activate",
+            }),
+        ),
+        "/token" => {
+            looks += 1;
+            match looks {
+                1 => answer(400, json!({ "error": "authorization_pending" })),
+                2 => answer(400, json!({ "error": "slow_down" })),
+                3 => unreachable(),
+                _ => good(request),
+            }
+        }
+        _ => good(request),
+    };
+    let ran = run(plan(Way::Device), world);
+    assert_eq!(ran.last_form()["device_code"], "dc");
+    assert!(ran.outcome.is_ok());
+    let ran = run(plan(Way::Device), |request| match request.url.path() {
+        "/device" => answer(
+            200,
+            json!({
+                "device_code": "dc", "user_code": "x", "expires_in": 60,
+                "verification_uri": "https://as.example.com/activate",
+            }),
+        ),
+        "/token" => answer(400, json!({ "error": "authorization_pending" })),
+        _ => good(request),
+    });
+    assert_eq!(ran.why(), Why::Late);
+}
+
+fn bound(request: &Request) -> Result<Answer, FetchError> {
+    match request.url.path() {
+        "/token" => answer(200, json!({ "access_token": "at", "token_type": "DPoP" })),
+        _ => good(request),
+    }
+}
+
+#[test]
+fn tokens_are_bound_to_a_key_where_the_server_wants_it() {
+    let wants = |binding| Plan {
+        demand: Demand { binding, ..Demand::default() },
+        proof: Some(ProofKey::generate()),
+        ..browser()
+    };
+    let ran = run(wants(Binding::Demanded), bound);
+    assert!(ran.requests[3].headers.contains_key("dpop"));
+    assert!(parameter(&ran.opened[0], "dpop_jkt").is_some());
+    assert!(ran.outcome.expect("signed in").proof.is_some());
+    assert_eq!(run(wants(Binding::Demanded), good).why(), Why::Unbound);
+    let ran = run(wants(Binding::Offered), good);
+    assert!(ran.outcome.expect("signed in").proof.is_none());
+    let ran = run(wants(Binding::Unmentioned), good);
+    assert!(!ran.requests[3].headers.contains_key("dpop"));
+    assert_eq!(run(browser(), bound).why(), Why::Unbound);
+}
+
+#[test]
+fn events_out_of_step_end_a_login_and_do_no_harm() {
+    let (mut flow, _) = at_present(0, |moment| Flow::begin(browser(), moment));
+    for _ in 0..3 {
+        let step = at_present(0, |moment| flow.on(Event::Waited, moment));
+        assert!(matches!(step, Step::Failed(Why::OutOfStep)));
+    }
+}
+
+/// Where each secret of the fuzzed login belongs. Nothing else may see it.
+fn check_secrets(ran: &Ran) {
+    for request in &ran.requests {
+        let headers: Vec<_> = request
+            .headers
+            .values()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()))
+            .collect();
+        let body = String::from_utf8_lossy(&request.body);
+        let shown = format!("{} {body} {}", request.url, headers.join(" "));
+        // Base64 of what Basic shows.
+        let shows = |secret: &str, basic: &str| shown.contains(secret) || shown.contains(basic);
+        let place = request.url.as_str();
+        if shows("as-secret", "bWluZTphcy1zZWNyZXQ") {
+            assert_eq!(place, "https://as.example.com/token");
+        }
+        if shows("idp-secret", "YXQtaWRwOmlkcC1zZWNyZXQ") || shown.contains("id-token") {
+            assert_eq!(place, "https://idp.corp.example/token");
+        }
+        if shown.contains("the-code") {
+            assert_eq!(place, "https://as.example.com/token");
+        }
+    }
+}
+
+/// An answer to a question, from a world that has lost its mind.
+fn anything() -> impl Strategy<Value = Option<(u16, String)>> {
+    let body = prop_oneof![
+        Just(resource().to_string()),
+        Just(metadata().to_string()),
+        Just(json!({ "client_id": "x", "client_secret": "y" }).to_string()),
+        Just(json!({ "access_token": "a", "token_type": "DPoP" }).to_string()),
+        Just(json!({ "error": "use_dpop_nonce" }).to_string()),
+        Just(json!({ "error": "authorization_pending" }).to_string()),
+        Just(
+            json!({ "device_code": "d", "user_code": "u", "verification_uri": "https://a.b" })
+                .to_string()
+        ),
+        Just(
+            json!({ "issuer": "https://evil.example", "token_endpoint": "https://evil.example/t" })
+                .to_string()
+        ),
+        Just(
+            json!({ "resource": SERVER, "authorization_servers": ["https://evil.example"] })
+                .to_string()
+        ),
+        "[ -~]{0,40}",
+    ];
+    prop_oneof![
+        1 => Just(None),
+        9 => (prop_oneof![Just(200u16), Just(201), Just(302), Just(400), Just(401), Just(404)], body)
+            .prop_map(Some),
+    ]
+}
+
+/// Is this the good world's, or the mad one's turn?
+fn turns() -> impl Strategy<Value = Vec<(bool, Option<(u16, String)>)>> {
+    prop::collection::vec((prop::bool::weighted(0.7), anything()), 1..12)
+}
+
+fn ways() -> impl Strategy<Value = usize> {
+    0usize..5
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn no_sequence_of_answers_makes_it_stumble_loop_or_leak(turns in turns(), way in ways()) {
+        let base = enterprise(None);
+        let way = match way {
+            0 => Way::Browser { redirect: url(REDIRECT) },
+            1 => Way::Device,
+            2 => Way::ClientCredentials,
+            3 => Way::Workload(Secret::new("jwt")),
+            _ => base.way.clone(),
+        };
+        let mut setup = base.setup.clone();
+        if let Some(configured) = &mut setup.configured {
+            configured.issuer = Some("https://as.example.com".to_owned());
+        }
+        let plan = Plan { way, setup, proof: Some(ProofKey::generate()), ..base };
+        let mut turn = 0;
+        let ran = run_with(
+            plan,
+            |request| {
+                turn += 1;
+                match &turns[turn % turns.len()] {
+                    (true, _) => with_provider(request),
+                    (false, Some((status, body))) => {
+                        let mut headers = HeaderMap::new();
+                        headers.insert("dpop-nonce", http::HeaderValue::from_static("n"));
+                        Ok(Answer { status: *status, headers, body: body.clone().into() })
+                    }
+                    (false, None) => unreachable(),
+                }
+            },
+            |url| vec![returns(url)],
+        );
+        check_secrets(&ran);
+        for opened in &ran.opened {
+            prop_assert!(opened.scheme() == "https");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Where a browser comes back to: a listener on this machine alone, for one path and one login. It hears the
+//! query and shows a page; what the query means is `callback`'s affair.
+
+mod page;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use url::Url;
+
+pub use page::Page;
+
+const PATH: &str = "/callback";
+/// How many browsers may be connected at once, and how many visits may wait.
+const CONNECTIONS: usize = 16;
+const VISITS: usize = 4;
+/// How long a browser may take to ask, how long it waits for its page, and how long the page may take to leave.
+const ASKING: Duration = Duration::from_secs(10);
+const ANSWERING: Duration = Duration::from_secs(60);
+const LEAVING: Duration = Duration::from_secs(2);
+/// How often another port is tried, where one is free on one side only.
+const TRIES: u32 = 16;
+
+/// Which port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// Any that is free.
+    Any,
+    /// This one, because the authorization server knows it.
+    Fixed(u16),
+}
+
+/// How the redirect names this machine. Some authorization servers know only one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// `127.0.0.1`, as RFC 8252 wants it.
+    ByAddress,
+    /// `localhost`
+    ByName,
+}
+
+/// Why there is no listener.
+#[derive(Debug, Error)]
+#[error("no browser can come back to port {port} of this machine")]
+pub struct ListenError {
+    /// The port, 0 for any.
+    pub port: u16,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+/// A listener. Dropping it closes it and every connection.
+#[derive(Debug)]
+pub struct Listener {
+    port: u16,
+    visits: mpsc::Receiver<Visit>,
+    tasks: JoinSet<()>,
+}
+
+/// Somebody who came back. Dropping it shows a page that says nothing.
+#[derive(Debug)]
+pub struct Visit {
+    query: String,
+    reply: oneshot::Sender<Page>,
+}
+
+impl Visit {
+    /// What came with the visit.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// Says to the person what happened.
+    pub fn answer(self, page: Page) {
+        let _browser_gone = self.reply.send(page);
+    }
+}
+
+impl Listener {
+    /// Listens on 127.0.0.1 and, where there is one, on ::1.
+    pub async fn bind(port: Port) -> Result<Listener, ListenError> {
+        let wanted = match port {
+            Port::Any => 0,
+            Port::Fixed(port) => port,
+        };
+        let sockets =
+            bind_both(port).await.map_err(|source| ListenError { port: wanted, source })?;
+        let bound =
+            sockets[0].local_addr().map_err(|source| ListenError { port: wanted, source })?;
+        let (tell, visits) = mpsc::channel(VISITS);
+        let seats = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut tasks = JoinSet::new();
+        for socket in sockets {
+            let door = Door { port: bound.port(), tell: tell.clone() };
+            tasks.spawn(accept(socket, door, seats.clone()));
+        }
+        Ok(Listener { port: bound.port(), visits, tasks })
+    }
+
+    /// Where a browser is to come back to.
+    pub fn redirect(&self, named: Named) -> Url {
+        let host = match named {
+            Named::ByAddress => "127.0.0.1",
+            Named::ByName => "localhost",
+        };
+        let text = format!("http://{host}:{}{PATH}", self.port);
+        Url::parse(&text).expect("a host, a port and a path make a URL")
+    }
+
+    /// The next one who comes back. There may be more than one: anybody on this machine can knock.
+    pub async fn visit(&mut self) -> Option<Visit> {
+        self.visits.recv().await
+    }
+
+    /// Closes, after the last page has left.
+    pub async fn close(mut self) {
+        self.visits.close();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        let _browser_slow = timeout(LEAVING, ended).await;
+    }
+}
+
+/// Both sides get the same port, so that it does not matter which one a browser takes `localhost` for.
+async fn bind_both(port: Port) -> io::Result<Vec<TcpListener>> {
+    let number = match port {
+        Port::Any => 0,
+        Port::Fixed(number) => number,
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..TRIES {
+        let four = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number))).await?;
+        let got = four.local_addr()?.port();
+        match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, got))).await {
+            Ok(six) => return Ok(vec![four, six]),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+            // Many machines have no such side.
+            Err(_) => return Ok(vec![four]),
+        }
+        if let Port::Fixed(_) = port {
+            break;
+        }
+    }
+    Err(last)
+}
+
+#[derive(Clone)]
+struct Door {
+    port: u16,
+    tell: mpsc::Sender<Visit>,
+}
+
+/// Lets browsers in until nobody listens any more, and sees them out.
+async fn accept(socket: TcpListener, door: Door, seats: Arc<Semaphore>) {
+    let mut inside = JoinSet::new();
+    loop {
+        while inside.try_join_next().is_some() {}
+        let seat = tokio::select! {
+            () = door.tell.closed() => break,
+            seat = seats.clone().acquire_owned() => seat,
+        };
+        let Ok(seat) = seat else { break };
+        let stream = tokio::select! {
+            () = door.tell.closed() => break,
+            accepted = socket.accept() => accepted,
+        };
+        let Ok((stream, _)) = stream else { continue };
+        let door = door.clone();
+        inside.spawn(async move {
+            let _seat = seat;
+            let service = service_fn(move |request| door.clone().open(request));
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(ASKING).keep_alive(false);
+            let served = server.serve_connection(TokioIo::new(stream), service);
+            let _browser_gone = timeout(ASKING + ANSWERING, served).await;
+        });
+    }
+    drop(socket);
+    while inside.join_next().await.is_some() {}
+}
+
+impl Door {
+    async fn open(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        if !self.is_for_us(&request) {
+            return Ok(Page::Forbidden.response(StatusCode::FORBIDDEN));
+        }
+        if request.method() != Method::GET || request.uri().path() != PATH {
+            return Ok(Page::NothingHere.response(StatusCode::NOT_FOUND));
+        }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let (reply, replied) = oneshot::channel();
+        if self.tell.try_send(Visit { query, reply }).is_err() {
+            return Ok(Page::NothingHere.response(StatusCode::SERVICE_UNAVAILABLE));
+        }
+        let page = match timeout(ANSWERING, replied).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(_)) | Err(_) => Page::Unknown,
+        };
+        Ok(page.response(StatusCode::OK))
+    }
+
+    /// Was it this machine that the browser asked for? A name that was bent to lead here is not ours.
+    fn is_for_us(&self, request: &Request<Incoming>) -> bool {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let ours = ["127.0.0.1", "localhost", "[::1]"];
+        ours.iter().any(|name| host.as_bytes() == format!("{name}:{}", self.port).as_bytes())
+    }
+}

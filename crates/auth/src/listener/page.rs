@@ -1,0 +1,142 @@
+//! What a person reads in the browser afterwards. Everything that is not ours is escaped, and nothing is loaded.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Page {
+    /// Signed in.
+    SignedIn {
+        /// To which server.
+        server: String,
+    },
+    /// The person, or the authorization server, said no.
+    Failed {
+        /// Why.
+        why: String,
+    },
+    /// It was no answer to this login.
+    NotTaken {
+        /// Why.
+        why: String,
+    },
+    /// Nobody knows.
+    Unknown,
+    /// There is nothing at this address.
+    NothingHere,
+    /// The request was not meant for this machine.
+    Forbidden,
+}
+
+/// How much of a text from elsewhere is shown.
+const SHOWN: usize = 500;
+
+impl Page {
+    fn text(&self) -> (&'static str, String) {
+        match self {
+            Page::SignedIn { server } => (
+                "You are signed in",
+                format!(
+                    "Switchboard can now use <b>{}</b>. You can close this page.",
+                    escaped(server)
+                ),
+            ),
+            Page::Failed { why } => (
+                "Signing in did not work",
+                format!("{}. Go back to the terminal to see what to do.", escaped(why)),
+            ),
+            Page::NotTaken { why } => (
+                "This is not the answer that Switchboard waits for",
+                format!("{}. Use the page that was opened last.", escaped(why)),
+            ),
+            Page::Unknown => (
+                "Go back to the terminal",
+                "Switchboard got the answer; the terminal says what came of it.".to_owned(),
+            ),
+            Page::NothingHere => ("There is nothing here", "You can close this page.".to_owned()),
+            Page::Forbidden => {
+                ("This is not for you", "The request was not meant for this machine.".to_owned())
+            }
+        }
+    }
+
+    /// The page as it is sent.
+    pub(super) fn response(&self, status: StatusCode) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.html())));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (header::CACHE_CONTROL, "no-store"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::X_FRAME_OPTIONS, "DENY"),
+            (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    fn html(&self) -> String {
+        let (title, text) = self.text();
+        format!(
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+             <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;\
+             padding:0 1em;color-scheme:light dark}}</style></head>\
+             <body><h1>{title}</h1><p>{text}</p></body></html>"
+        )
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for sign in text.chars().filter(|sign| !sign.is_control()).take(SHOWN) {
+        match sign {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            sign => escaped.push(sign),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_elsewhere_becomes_markup() {
+        let evil = "<script>alert('x')</script>\"&\u{1b}[31m";
+        for page in [
+            Page::SignedIn { server: evil.to_owned() },
+            Page::Failed { why: evil.to_owned() },
+            Page::NotTaken { why: evil.to_owned() },
+        ] {
+            let html = page.html();
+            assert!(!html.contains("<script") && !html.contains('\u{1b}'), "{html}");
+            assert!(
+                html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;[31m")
+            );
+        }
+        let long = Page::Failed { why: "<".repeat(10_000) }.html();
+        assert!(long.len() < 4_000);
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_is_not_kept() {
+        let response = Page::Unknown.response(StatusCode::OK);
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        assert!(
+            response.headers()["content-security-policy"]
+                .to_str()
+                .expect("text")
+                .starts_with("default-src 'none'")
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Scopes: a set that keeps its order, which ones to ask for, and how often to ask for more.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The scope that makes many authorization servers hand out refresh tokens.
+const OFFLINE: &str = "offline_access";
+/// How many scopes are kept of what a server says, and how long one may be.
+const MOST: usize = 256;
+const LONGEST: usize = 512;
+/// How often more is asked for on behalf of one operation.
+pub const STEP_UPS: u32 = 2;
+
+/// A set of scopes in the order in which they were named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scopes(Vec<String>);
+
+impl Scopes {
+    /// The scopes in a text, between blanks. Some servers put commas there, which no scope can hold for them.
+    pub fn parse(text: &str) -> Scopes {
+        Scopes::of(text.split(|sign: char| sign.is_whitespace() || sign == ','))
+    }
+
+    /// These scopes. What is no scope (RFC 6749, section 3.3) is left out.
+    pub fn of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> Scopes {
+        let mut scopes = Scopes::default();
+        for scope in all {
+            scopes.add(scope.as_ref());
+        }
+        scopes
+    }
+
+    fn add(&mut self, scope: &str) {
+        let is_scope = |sign: u8| matches!(sign, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+        let is_good = !scope.is_empty() && scope.len() <= LONGEST && scope.bytes().all(is_scope);
+        if is_good && self.0.len() < MOST && !self.contains(scope) {
+            self.0.push(scope.to_owned());
+        }
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Is it one of them?
+    pub fn contains(&self, scope: &str) -> bool {
+        self.0.iter().any(|it| it == scope)
+    }
+
+    /// Are all the others among them?
+    pub fn covers(&self, others: &Scopes) -> bool {
+        others.iter().all(|scope| self.contains(scope))
+    }
+
+    /// These and the others.
+    pub fn and(&self, others: &Scopes) -> Scopes {
+        Scopes::of(self.iter().chain(others.iter()))
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+/// Prints them as a request has them.
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+/// Whatever names scopes before a login.
+#[derive(Debug, Default)]
+pub struct Wishes<'a> {
+    /// What the person wrote into the configuration. It stands above everything else.
+    pub configured: Option<&'a Scopes>,
+    /// What the challenge named.
+    pub challenged: Option<&'a Scopes>,
+    /// What the server's metadata names.
+    pub resource: Option<&'a Scopes>,
+    /// What the authorization server knows.
+    pub known: Option<&'a Scopes>,
+    /// What was granted before, where the server wants more.
+    pub held: Option<&'a Scopes>,
+}
+
+/// What to ask for: configured, else challenged, else what the server names, else nothing in particular.
+/// What is held is kept by asking for it again. A way to stay signed in is asked for where there is one.
+pub fn select(wishes: &Wishes<'_>) -> Option<Scopes> {
+    let base = match (wishes.configured, wishes.challenged, wishes.held) {
+        (Some(configured), Some(challenged), Some(_)) => Some(configured.and(challenged)),
+        (Some(configured), _, _) => Some(configured.clone()),
+        (None, Some(challenged), _) => Some(challenged.clone()),
+        (None, None, _) => wishes.resource.cloned(),
+    };
+    let mut wanted = match (base, wishes.held) {
+        (Some(base), Some(held)) => held.and(&base),
+        (Some(base), None) => base,
+        (None, Some(held)) => held.clone(),
+        (None, None) => return None,
+    };
+    let is_known = wishes.known.is_some_and(|known| known.contains(OFFLINE));
+    if is_known && !wanted.is_empty() {
+        wanted.add(OFFLINE);
+    }
+    (!wanted.is_empty()).then_some(wanted)
+}
+
+/// How often one operation asked for more. It belongs to the operation, so a login does not set it back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepUps(u32);
+
+impl StepUps {
+    /// May more be asked for once more? Counts it.
+    pub fn take(&mut self) -> bool {
+        let is_left = self.0 < STEP_UPS;
+        self.0 = self.0.saturating_add(1);
+        is_left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scopes(text: &str) -> Option<Scopes> {
+        (!text.is_empty()).then(|| Scopes::parse(text))
+    }
+
+    #[test]
+    fn scopes_are_chosen_in_order_and_added_up_for_a_step_up() {
+        // configured, challenged, resource, known to the authorization server, held; expected
+        for (configured, challenged, resource, known, held, expected) in [
+            ("", "", "", "", "", ""),
+            ("", "", "", "a offline_access", "", ""),
+            ("", "c", "r", "", "", "c"),
+            ("", "", "r s", "", "", "r s"),
+            ("f", "c", "r", "", "", "f"),
+            ("", "c", "r", "c offline_access", "", "c offline_access"),
+            ("", "c offline_access", "", "offline_access", "", "c offline_access"),
+            ("", "w", "r", "", "r", "r w"),
+            ("f", "w", "", "", "f", "f w"),
+            ("f", "", "", "", "f g", "f g"),
+            ("", "", "", "", "h", "h"),
+            ("", "", "r", "", "h", "h r"),
+        ] {
+            let [configured, challenged, resource, known, held] =
+                [configured, challenged, resource, known, held].map(scopes);
+            let wishes = Wishes {
+                configured: configured.as_ref(),
+                challenged: challenged.as_ref(),
+                resource: resource.as_ref(),
+                known: known.as_ref(),
+                held: held.as_ref(),
+            };
+            assert_eq!(select(&wishes), scopes(expected), "{wishes:?}");
+        }
+    }
+
+    #[test]
+    fn only_scopes_are_taken_for_scopes() {
+        assert_eq!(Scopes::parse("a,b  a\tc\n").to_string(), "a b c");
+        assert_eq!(Scopes::of(["a b", "\"", "\\", "é", "\u{1}", "", "ok:/x"]).to_string(), "ok:/x");
+        assert_eq!(Scopes::of([&"x".repeat(LONGEST + 1)]).to_string(), "");
+        assert_eq!(Scopes::of((0..1000).map(|it| it.to_string())).iter().count(), MOST);
+    }
+
+    #[test]
+    fn asking_for_more_comes_to_an_end() {
+        let mut operation = StepUps::default();
+        let taken = (0..10).filter(|_| operation.take()).count();
+        assert_eq!(taken, STEP_UPS as usize);
+    }
+
+    #[test]
+    fn a_set_covers_what_it_holds() {
+        let held = Scopes::parse("a b");
+        assert!(held.covers(&Scopes::parse("b")) && held.covers(&Scopes::default()));
+        assert!(!held.covers(&Scopes::parse("b c")));
+    }
+}

@@ -1,0 +1,416 @@
+//! Logins in a folder that is the owner's alone: a file each, whole or not at all, changed by one process at a time.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use tokio::task::spawn_blocking;
+
+use super::hold::{self, Hold};
+use super::keychain::{self, Keychain, KeychainError};
+use super::seal::Seal;
+use super::{Keeping, Record, RecordKey, Swapped, Vault, VaultError};
+
+const DRAFT_PREFIX: &str = ".swb-draft-";
+const LOCK: &str = ".swb.lock";
+const ENDING: &str = ".login";
+/// The largest file that is read.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// Which store is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// The keychain where it works, else the file. Which it became is said.
+    #[default]
+    Best,
+    /// The keychain, or nothing.
+    Keychain,
+    /// The file.
+    File,
+}
+
+/// How the files are kept.
+#[derive(Debug)]
+pub enum Place {
+    /// Sealed; the key is in the system's keychain.
+    Keychain,
+    /// As they are, for the owner alone.
+    File {
+        /// Why it is not the keychain, where that was tried.
+        because: Option<KeychainError>,
+    },
+}
+
+/// A folder of logins. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct FolderVault {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    seal: Seal,
+}
+
+impl FolderVault {
+    /// Opens a folder, which is made where it is not there.
+    pub async fn open(
+        folder: &Path,
+        wanted: Wanted,
+        keychain: Option<&dyn Keychain>,
+    ) -> Result<(FolderVault, Place), VaultError> {
+        make_private(folder)?;
+        let keyed = match (wanted, keychain) {
+            (Wanted::File, _) => None,
+            (Wanted::Best | Wanted::Keychain, None) => Some(Err(KeychainError::Absent)),
+            (Wanted::Best | Wanted::Keychain, Some(keychain)) => {
+                // Two processes that start at once must not make two keys.
+                let _held = hold::hold(&folder.join(".swb.keychain.lock")).await?;
+                Some(keychain::sealing_key(keychain).await)
+            }
+        };
+        let (seal, place) = match keyed {
+            Some(Ok(key)) => (Seal::with(&key), Place::Keychain),
+            Some(Err(error)) if wanted == Wanted::Keychain => return Err(error.into()),
+            Some(Err(error)) => (Seal::Open, Place::File { because: Some(error) }),
+            None => (Seal::Open, Place::File { because: None }),
+        };
+        let folder = folder.to_owned();
+        Ok((FolderVault { inner: Arc::new(Inner { folder, seal }) }, place))
+    }
+
+    fn run<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, VaultError> + Send + 'static,
+    ) -> Keeping<'a, T> {
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            match spawn_blocking(move || work(&inner)).await {
+                Ok(done) => done,
+                Err(_) => Err(io::Error::other("the work was stopped").into()),
+            }
+        })
+    }
+}
+
+impl Vault for FolderVault {
+    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>> {
+        let prefix = short_hash(&[server, client]);
+        let (server, client) = (server.to_owned(), client.to_owned());
+        self.run(move |inner| {
+            let mut latest: Option<Record> = None;
+            let mut trouble = None;
+            for name in inner.names()?.filter(|name| name.starts_with(&prefix)) {
+                match inner.load(&name) {
+                    Ok(Some(record))
+                        if (&record.key.server, &record.key.client) == (&server, &client) =>
+                    {
+                        let is_later = |it: &Record| it.signed_in_at <= record.signed_in_at;
+                        if latest.as_ref().is_none_or(is_later) {
+                            latest = Some(record);
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(error) => trouble = Some(error),
+                }
+            }
+            match (latest, trouble) {
+                (Some(record), _) => Ok(Some(record)),
+                (None, Some(error)) => Err(error),
+                (None, None) => Ok(None),
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>> {
+        let name = name_of(key);
+        self.run(move |inner| inner.load(&name))
+    }
+
+    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped> {
+        let mut record = record.clone();
+        self.run(move |inner| {
+            let name = name_of(&record.key);
+            inner.when_unchanged(&name, record.version, |inner| {
+                record.version += 1;
+                let text = serde_json::to_string(&record).map_err(|_| VaultError::Damaged)?;
+                inner.replace(&name, &inner.seal.close(&name, text)?)?;
+                Ok(record.version)
+            })
+        })
+    }
+
+    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped> {
+        let name = name_of(key);
+        self.run(move |inner| {
+            inner.when_unchanged(&name, version, |inner| {
+                match fs::remove_file(inner.folder.join(&name)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+                    Ok(()) | Err(_) => Ok(version),
+                }
+            })
+        })
+    }
+
+    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>> {
+        self.run(|inner| {
+            let loaded = inner.names()?.filter_map(|name| inner.load(&name).ok().flatten());
+            Ok(loaded.collect())
+        })
+    }
+
+    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold> {
+        let name = name_of(key).replace(ENDING, ".lock");
+        Box::pin(async move { hold::hold(&self.inner.folder.join(name)).await })
+    }
+}
+
+impl Inner {
+    fn names(&self) -> Result<impl Iterator<Item = String> + use<>, VaultError> {
+        let entries = fs::read_dir(&self.folder)?.flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter(|name| name.ends_with(ENDING)))
+    }
+
+    fn load(&self, name: &str) -> Result<Option<Record>, VaultError> {
+        let file = match File::open(self.folder.join(name)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut content = Vec::new();
+        file.take(LARGEST).read_to_end(&mut content)?;
+        let text = self.seal.open(name, &content)?;
+        let record: Record = serde_json::from_str(&text).map_err(|_| VaultError::Damaged)?;
+        match name_of(&record.key) == name {
+            true => Ok(Some(record)),
+            false => Err(VaultError::Damaged),
+        }
+    }
+
+    /// Does something to a file that is still as the caller knows it, while nobody else can.
+    fn when_unchanged(
+        &self,
+        name: &str,
+        version: u64,
+        act: impl FnOnce(&Inner) -> Result<u64, VaultError>,
+    ) -> Result<Swapped, VaultError> {
+        let _held = hold::hold_briefly(&self.folder.join(LOCK))?;
+        self.sweep_drafts();
+        let there = match self.load(name) {
+            Ok(there) => there,
+            // What nobody can read any more does not stand in the way of a new login.
+            Err(VaultError::Sealed | VaultError::Damaged) if version == 0 => None,
+            Err(error) => return Err(error),
+        };
+        match there.as_ref().map_or(0, |there| there.version) == version {
+            true => act(self).map(Swapped::Written),
+            false => Ok(Swapped::Stale(there.map(Box::new))),
+        }
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        // A draft is the owner's alone from its first byte.
+        let mut draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(&self.folder)?;
+        draft.write_all(content)?;
+        draft.as_file().sync_all()?;
+        draft.persist(self.folder.join(name)).map_err(|error| error.error)?;
+        sync_folder(&self.folder)
+    }
+
+    /// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
+    fn sweep_drafts(&self) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
+                let _already_gone = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Makes a folder that is the owner's alone, and one that is there already, too.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700).create(folder)?;
+        let is_open = folder.metadata()?.permissions().mode() & 0o077 != 0;
+        match is_open {
+            true => fs::set_permissions(folder, fs::Permissions::from_mode(0o700)),
+            false => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    builder.create(folder)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// A file's name says nothing about what is in it, and nothing that a server says becomes a path.
+fn name_of(key: &RecordKey) -> String {
+    let whose = short_hash(&[&key.server, &key.client]);
+    format!("{whose}-{}{ENDING}", short_hash(&[&key.issuer]))
+}
+
+fn short_hash(parts: &[&str]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        text.push_str(&format!("{}:{part}", part.len()));
+    }
+    let hash = digest(&SHA256, text.as_bytes());
+    hash.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::keychain::tests::Pocket;
+    use super::super::tests::record;
+    use super::super::{Standing, put};
+    use super::*;
+
+    async fn plain(folder: &Path) -> FolderVault {
+        FolderVault::open(folder, Wanted::File, None).await.expect("it opens").0
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn a_login_is_the_owners_alone_and_reads_back_whole() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join("a/logins");
+        let vault = plain(&folder).await;
+        let written = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        assert_eq!(written.version, 1);
+        assert_eq!(vault.read(&written.key).await.expect("read"), Some(written.clone()));
+        assert_eq!(vault.find("https://a.b", "").await.expect("found"), Some(written.clone()));
+        assert_eq!(vault.find("https://a.b", "other").await.expect("looked"), None);
+        assert_eq!(mode(&folder), 0o700);
+        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+            assert_eq!(mode(&entry.path()), 0o600, "{:?}", entry.path());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_others_could_read_is_closed() {
+        let home = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("set");
+        plain(home.path()).await;
+        assert_eq!(mode(home.path()), 0o700);
+    }
+
+    #[tokio::test]
+    async fn only_who_knows_the_last_version_may_change_it() {
+        let home = tempfile::tempdir().expect("a folder");
+        let vault = plain(home.path()).await;
+        let first = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        let second = put(&vault, first.clone()).await.expect("written");
+        assert_eq!(second.version, 2);
+        let stale = Record { standing: Standing::NeedsLogin, ..first.clone() };
+        let swapped = vault.swap(&stale).await.expect("looked");
+        let Swapped::Stale(Some(there)) = &swapped else { panic!("{swapped:?}") };
+        assert_eq!(**there, second);
+        assert!(matches!(vault.remove(&first.key, 1).await, Ok(Swapped::Stale(_))));
+        assert!(matches!(vault.remove(&first.key, 2).await, Ok(Swapped::Written(_))));
+        assert_eq!(vault.read(&first.key).await.expect("read"), None);
+    }
+
+    #[tokio::test]
+    async fn of_two_authorization_servers_the_later_login_counts() {
+        let home = tempfile::tempdir().expect("a folder");
+        let vault = plain(home.path()).await;
+        let mut late = record("https://a.b", "https://new");
+        late.signed_in_at += 1;
+        put(&vault, late.clone()).await.expect("written");
+        put(&vault, record("https://a.b", "https://old")).await.expect("written");
+        let found = vault.find("https://a.b", "").await.expect("found").expect("one");
+        assert_eq!(found.key, late.key);
+        assert_eq!(vault.all().await.expect("all").len(), 2);
+    }
+
+    #[tokio::test]
+    async fn with_a_keychain_nothing_on_the_disk_can_be_read() {
+        let home = tempfile::tempdir().expect("a folder");
+        let pocket = Pocket::default();
+        let open = || FolderVault::open(home.path(), Wanted::Best, Some(&pocket));
+        let (vault, place) = open().await.expect("it opens");
+        assert!(matches!(place, Place::Keychain));
+        let written = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        for entry in fs::read_dir(home.path()).expect("a folder").flatten() {
+            let content = fs::read(entry.path()).expect("a file");
+            assert!(!String::from_utf8_lossy(&content).contains("canary"), "{:?}", entry.path());
+        }
+        let (again, _) = open().await.expect("it opens");
+        assert_eq!(again.read(&written.key).await.expect("read"), Some(written.clone()));
+        let without = plain(home.path()).await;
+        let found = without.find("https://a.b", "").await;
+        assert!(matches!(found, Err(VaultError::Sealed)), "{found:?}");
+        // A new login takes the place of what cannot be read.
+        put(&without, record("https://a.b", "https://c.d")).await.expect("written");
+        assert!(without.find("https://a.b", "").await.expect("found").is_some());
+    }
+
+    #[tokio::test]
+    async fn a_keychain_that_does_not_work_is_never_passed_over_in_silence() {
+        let home = tempfile::tempdir().expect("a folder");
+        let forgetful = Pocket::forgetful();
+        let (_, place) = FolderVault::open(home.path(), Wanted::Best, Some(&forgetful))
+            .await
+            .expect("the file does it");
+        assert!(matches!(place, Place::File { because: Some(KeychainError::Forgetful) }));
+        let wanted = FolderVault::open(home.path(), Wanted::Keychain, Some(&forgetful)).await;
+        assert!(matches!(wanted, Err(VaultError::Keychain(KeychainError::Forgetful))));
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_harms_no_other_and_is_said() {
+        let home = tempfile::tempdir().expect("a folder");
+        let vault = plain(home.path()).await;
+        let good = put(&vault, record("https://good", "https://c.d")).await.expect("written");
+        let bad = put(&vault, record("https://bad", "https://c.d")).await.expect("written");
+        fs::write(home.path().join(name_of(&bad.key)), "{half").expect("a file");
+        assert!(matches!(vault.find("https://bad", "").await, Err(VaultError::Damaged)));
+        assert_eq!(vault.all().await.expect("the rest"), std::slice::from_ref(&good));
+        // One login's file in another's place is damage, too.
+        let path = home.path().join(name_of(&bad.key));
+        fs::copy(home.path().join(name_of(&good.key)), path).expect("a copy");
+        assert!(matches!(vault.read(&bad.key).await, Err(VaultError::Damaged)));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_many_who_change_it_at_once_none_is_lost() {
+        let home = tempfile::tempdir().expect("a folder");
+        let vault = plain(home.path()).await;
+        let key = put(&vault, record("https://a.b", "https://c.d")).await.expect("written").key;
+        let add = |vault: FolderVault, key: RecordKey| async move {
+            let _held = vault.hold(&key).await.expect("held");
+            let mut record = vault.read(&key).await.expect("read").expect("there");
+            record.signed_in_at += 1;
+            assert!(matches!(vault.swap(&record).await, Ok(Swapped::Written(_))));
+        };
+        let tasks: Vec<_> =
+            (0..16).map(|_| tokio::spawn(add(vault.clone(), key.clone()))).collect();
+        for task in tasks {
+            task.await.expect("it does not fail");
+        }
+        let record = vault.read(&key).await.expect("read").expect("there");
+        assert_eq!((record.version, record.signed_in_at), (17, 1016));
+    }
+}

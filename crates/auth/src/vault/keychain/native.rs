@@ -1,0 +1,75 @@
+//! The keychains of macOS and Windows.
+
+use std::sync::Arc;
+
+use keyring_core::api::CredentialStoreApi;
+use keyring_core::{Entry, Error};
+use tokio::task::spawn_blocking;
+
+use super::{Keychain, KeychainError, Recalling};
+use crate::confidential::Secret;
+
+#[cfg(target_os = "macos")]
+use apple_native_keyring_store::keychain::Store;
+#[cfg(windows)]
+use windows_native_keyring_store::Store;
+
+/// The system's own keychain.
+#[derive(Debug, Clone)]
+pub struct NativeKeychain {
+    application: String,
+}
+
+impl NativeKeychain {
+    /// The keychain, with things kept under this application's name.
+    pub fn new(application: &str) -> NativeKeychain {
+        NativeKeychain { application: application.to_owned() }
+    }
+
+    fn with<'a, T: Send + 'static>(
+        &'a self,
+        name: &'a str,
+        act: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
+    ) -> Recalling<'a, Option<T>> {
+        let (application, name) = (self.application.clone(), name.to_owned());
+        let work = move || {
+            let store: Arc<Store> = Store::new()?;
+            act(&store.build(&application, &name, None)?)
+        };
+        Box::pin(async move {
+            let Ok(done) = spawn_blocking(work).await else { return Err(KeychainError::Silent) };
+            done.map(Some).or_else(refused)
+        })
+    }
+}
+
+impl Keychain for NativeKeychain {
+    fn get<'a>(&'a self, name: &'a str) -> Recalling<'a, Option<Secret>> {
+        let recalling = self.with(name, Entry::get_password);
+        Box::pin(async move { Ok(recalling.await?.map(Secret::new)) })
+    }
+
+    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> Recalling<'a, ()> {
+        let secret = secret.clone();
+        let recalling = self.with(name, move |entry| entry.set_password(secret.reveal()));
+        Box::pin(async move { recalling.await.map(|_| ()) })
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()> {
+        let recalling = self.with(name, Entry::delete_credential);
+        Box::pin(async move { recalling.await.map(|_| ()) })
+    }
+}
+
+/// That there is nothing is an answer.
+fn refused<T>(error: Error) -> Result<Option<T>, KeychainError> {
+    let (is_nothing, is_locked) =
+        (matches!(error, Error::NoEntry), matches!(error, Error::NoStorageAccess(_)));
+    match (is_nothing, is_locked) {
+        (true, _) => Ok(None),
+        (false, true) => Err(KeychainError::Locked),
+        (false, false) => {
+            Err(KeychainError::Refused(error.to_string().chars().take(200).collect()))
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A server and its authorization server in one, on a loopback port. Refresh tokens rotate, and one that is used
+//! twice ends the login. It misbehaves on demand.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use http::HeaderMap;
+use serde_json::{Value, json};
+use switchboard_auth::callback::{Arrived, CallbackError};
+use switchboard_auth::fetch::Online;
+use switchboard_auth::flow::{Instructions, Plan, Way};
+use switchboard_auth::runner::{NobodyThere, Person, Returned, Returning};
+use switchboard_wire::network::{Network, Proxies, Settings};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use url::Url;
+
+pub const REDIRECT: &str = "http://127.0.0.1:1/callback";
+
+/// A request as it was seen.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub form: HashMap<String, String>,
+}
+
+/// What the authorization server does with a request for tokens.
+pub enum Mood {
+    Good,
+    /// Answers with this and issues nothing.
+    Says(u16, &'static str),
+    /// Says who asks and never answers.
+    Stalls(mpsc::Sender<String>),
+    /// Every so many refreshes it is down.
+    DownEvery(u32),
+}
+
+pub struct Book {
+    pub mood: Mood,
+    pub lifetime: Duration,
+    /// Does the server take bound tokens only, and want a number in each proof?
+    pub wants_proofs: bool,
+    /// Does the server take no token at all any more?
+    pub is_deaf: bool,
+    pub seen: Vec<Seen>,
+    pub refreshes: u32,
+    pub reused: u32,
+    pub most_in_flight: u32,
+    in_flight: u32,
+    next: u64,
+    codes: HashSet<String>,
+    refresh: HashSet<String>,
+    spent: HashSet<String>,
+    access: HashMap<String, Instant>,
+    scopes_needed: Option<&'static str>,
+}
+
+impl Book {
+    /// Makes every token for the server worthless.
+    pub fn forget_access(&mut self) {
+        self.access.clear();
+    }
+
+    pub fn forget_refresh(&mut self) {
+        self.refresh.clear();
+    }
+
+    pub fn need_scope(&mut self, scope: &'static str) {
+        self.scopes_needed = Some(scope);
+    }
+
+    pub fn need_nothing(&mut self) {
+        self.scopes_needed = None;
+    }
+
+    pub fn tokens_asked(&self) -> usize {
+        self.seen.iter().filter(|seen| seen.path == "/token").count()
+    }
+
+    fn issue(&mut self, kind: &str) -> Value {
+        self.next += 1;
+        let (access, refresh) = (format!("access-{}", self.next), format!("refresh-{}", self.next));
+        self.access.insert(access.clone(), Instant::now() + self.lifetime);
+        self.refresh.insert(refresh.clone());
+        json!({
+            "access_token": access,
+            "refresh_token": refresh,
+            "token_type": kind,
+            "expires_in": self.lifetime.as_secs(),
+        })
+    }
+}
+
+/// Runs until it is dropped.
+pub struct Authority {
+    pub address: SocketAddr,
+    book: Arc<Mutex<Book>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Authority {
+    pub async fn start() -> Authority {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let book = Arc::new(Mutex::new(Book {
+            mood: Mood::Good,
+            lifetime: Duration::from_secs(3600),
+            wants_proofs: false,
+            is_deaf: false,
+            seen: Vec::new(),
+            refreshes: 0,
+            reused: 0,
+            most_in_flight: 0,
+            in_flight: 0,
+            next: 0,
+            codes: HashSet::new(),
+            refresh: HashSet::new(),
+            spent: HashSet::new(),
+            access: HashMap::new(),
+            scopes_needed: None,
+        }));
+        let shared = book.clone();
+        let router = Router::new().fallback(move |request: Request| {
+            let book = shared.clone();
+            async move { answer(&book, address, request).await }
+        });
+        let task = tokio::spawn(async move {
+            axum::serve(listener, router).await.expect("it serves until it is dropped");
+        });
+        Authority { address, book, task }
+    }
+
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().expect("unpoisoned")
+    }
+
+    pub fn url(&self, path: &str) -> Url {
+        Url::parse(&format!("http://{}{path}", self.address)).expect("a URL")
+    }
+
+    pub fn server(&self) -> Url {
+        self.url("/mcp")
+    }
+
+    pub fn plan(&self, way: Way) -> Plan {
+        Plan::new(self.server(), way, "Switchboard")
+    }
+}
+
+async fn answer(book: &Mutex<Book>, address: SocketAddr, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, 1 << 20).await.expect("a body");
+    let path = parts.uri.path().to_owned();
+    let encoded = match path.as_str() {
+        "/authorize" => parts.uri.query().unwrap_or_default().as_bytes().to_vec(),
+        _ => body.to_vec(),
+    };
+    let form = url::form_urlencoded::parse(&encoded).into_owned().collect();
+    let seen = Seen { path: path.clone(), headers: parts.headers, form };
+    book.lock().expect("unpoisoned").seen.push(seen.clone());
+    let base = format!("http://{address}");
+    match path.as_str() {
+        "/.well-known/oauth-protected-resource/mcp" => as_json(
+            200,
+            &json!({
+                "resource": format!("{base}/mcp"),
+                "authorization_servers": [base],
+            }),
+        ),
+        "/.well-known/oauth-authorization-server" => as_json(
+            200,
+            &json!({
+                "issuer": base,
+                "authorization_endpoint": format!("{base}/authorize"),
+                "token_endpoint": format!("{base}/token"),
+                "registration_endpoint": format!("{base}/register"),
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": true,
+                "dpop_signing_alg_values_supported": ["ES256"],
+                "token_endpoint_auth_methods_supported": ["client_secret_post"],
+            }),
+        ),
+        "/register" => as_json(201, &json!({ "client_id": "me", "client_secret": "shh" })),
+        "/authorize" => authorize(&mut book.lock().expect("unpoisoned"), &seen, &base),
+        "/token" => tokens(book, &seen).await,
+        "/mcp" => resource(&mut book.lock().expect("unpoisoned"), &seen, &base, &body),
+        _ => as_json(404, &json!({})),
+    }
+}
+
+fn authorize(book: &mut Book, seen: &Seen, base: &str) -> Response {
+    book.next += 1;
+    let code = format!("code-{}", book.next);
+    book.codes.insert(code.clone());
+    let mut back = Url::parse(&seen.form["redirect_uri"]).expect("a URL");
+    back.query_pairs_mut()
+        .append_pair("code", &code)
+        .append_pair("state", &seen.form["state"])
+        .append_pair("iss", base);
+    let builder = Response::builder().status(302).header("location", back.as_str());
+    builder.body(Body::empty()).expect("a response")
+}
+
+async fn tokens(book: &Mutex<Book>, seen: &Seen) -> Response {
+    let stalled = match &book.lock().expect("unpoisoned").mood {
+        Mood::Stalls(tell) => Some(tell.clone()),
+        Mood::Good | Mood::Says(..) | Mood::DownEvery(_) => None,
+    };
+    if let Some(tell) = stalled {
+        let who = seen.headers.get("user-agent").and_then(|it| it.to_str().ok());
+        let _test_over = tell.send(who.unwrap_or_default().to_owned()).await;
+        std::future::pending::<()>().await;
+    }
+    {
+        let mut book = book.lock().expect("unpoisoned");
+        book.in_flight += 1;
+        book.most_in_flight = book.most_in_flight.max(book.in_flight);
+    }
+    // Time for another one to come in between, if there is one.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let mut book = book.lock().expect("unpoisoned");
+    book.in_flight -= 1;
+    grant(&mut book, seen)
+}
+
+fn grant(book: &mut Book, seen: &Seen) -> Response {
+    let is_refresh = seen.form["grant_type"] == "refresh_token";
+    book.refreshes += u32::from(is_refresh);
+    match book.mood {
+        Mood::Says(status, body) => return reply(status, body.to_owned()),
+        Mood::DownEvery(count) if is_refresh && book.refreshes.is_multiple_of(count) => {
+            return reply(503, "down".to_owned());
+        }
+        Mood::Good | Mood::DownEvery(_) | Mood::Stalls(_) => {}
+    }
+    let kind = match seen.headers.contains_key("dpop") {
+        true => "DPoP",
+        false => "Bearer",
+    };
+    if kind == "DPoP" && nonce_in(&seen.headers).as_deref() != Some("as-nonce") {
+        let mut response = as_json(400, &json!({ "error": "use_dpop_nonce" }));
+        let nonce = "as-nonce".parse().expect("a value");
+        response.headers_mut().insert("dpop-nonce", nonce);
+        return response;
+    }
+    let is_good = match seen.form["grant_type"].as_str() {
+        "authorization_code" => book.codes.remove(&seen.form["code"]),
+        "refresh_token" => {
+            let token = &seen.form["refresh_token"];
+            if book.spent.contains(token) {
+                // Reuse detection: whoever stole it or not, the login is over.
+                book.reused += 1;
+                book.refresh.clear();
+            }
+            let is_good = book.refresh.remove(token);
+            book.spent.insert(token.clone());
+            is_good
+        }
+        "client_credentials" => true,
+        _ => false,
+    };
+    let is_known = seen.form.get("client_secret").is_some_and(|secret| secret == "shh");
+    match (is_good, is_known) {
+        (true, true) => as_json(200, &book.issue(kind)),
+        (true, false) => as_json(401, &json!({ "error": "invalid_client" })),
+        (false, _) => as_json(400, &json!({ "error": "invalid_grant" })),
+    }
+}
+
+fn nonce_in(headers: &HeaderMap) -> Option<String> {
+    use base64::Engine;
+    let proof = headers.get("dpop")?.to_str().ok()?;
+    let payload = proof.split('.').nth(1)?;
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).ok()?;
+    let claims: Value = serde_json::from_slice(&bytes).ok()?;
+    claims["nonce"].as_str().map(str::to_owned)
+}
+
+fn resource(book: &mut Book, seen: &Seen, base: &str, body: &[u8]) -> Response {
+    let shown = seen.headers.get("authorization").and_then(|it| it.to_str().ok());
+    let (scheme, token) = shown.and_then(|shown| shown.split_once(' ')).unwrap_or_default();
+    let expected = match book.wants_proofs {
+        true => "DPoP",
+        false => "Bearer",
+    };
+    let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+    let turn_away = |status, more: &str| {
+        let mut response = as_json(status, &json!({}));
+        let challenge = format!("{expected} {metadata}{more}").parse().expect("a value");
+        response.headers_mut().insert("www-authenticate", challenge);
+        response.headers_mut().insert("dpop-nonce", "rs-nonce".parse().expect("a value"));
+        response
+    };
+    let is_good = book.access.get(token).is_some_and(|until| Instant::now() < *until);
+    if !is_good || scheme != expected || book.is_deaf {
+        return turn_away(401, "");
+    }
+    if book.wants_proofs && nonce_in(&seen.headers).as_deref() != Some("rs-nonce") {
+        return turn_away(401, ", error=\"use_dpop_nonce\"");
+    }
+    if let Some(scope) = book.scopes_needed {
+        return turn_away(403, &format!(", error=\"insufficient_scope\", scope=\"{scope}\""));
+    }
+    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+    as_json(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} }))
+}
+
+pub fn as_json(status: u16, value: &Value) -> Response {
+    reply(status, value.to_string())
+}
+
+fn reply(status: u16, body: String) -> Response {
+    let builder = Response::builder().status(status).header("content-type", "application/json");
+    builder.body(body.into()).expect("a response")
+}
+
+/// A network without proxies.
+pub fn network(user_agent: &str) -> Network {
+    let settings = Settings {
+        user_agent: user_agent.to_owned(),
+        proxies: Proxies::default(),
+        extra_ca: Vec::new(),
+        identity: None,
+        connect_timeout: Duration::from_secs(5),
+    };
+    Network::new(&settings).expect("a network")
+}
+
+pub fn online() -> Online {
+    Online::new(network("test"))
+}
+
+/// A person who clicks at once.
+pub struct Clicker;
+
+impl Person for Clicker {
+    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
+        Box::pin(async move {
+            let client = network("browser").client(|builder| builder).expect("a client");
+            let response = client.get(url.clone()).send().await.map_err(|_| NobodyThere)?;
+            let location = response.headers()["location"].to_str().expect("text");
+            assert!(location.starts_with(REDIRECT), "{location}");
+            let back = Url::parse(location).expect("a URL");
+            let text = back.query().unwrap_or_default().to_owned();
+            Ok(Returned { text, arrived: Arrived::AtListener })
+        })
+    }
+
+    fn not_taken<'a>(&'a self, _: CallbackError) -> Returning<'a> {
+        Box::pin(std::future::ready(Err(NobodyThere)))
+    }
+
+    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
+        Err(NobodyThere)
+    }
+}
+
+/// The way of a person with a browser.
+pub fn browser() -> Way {
+    Way::Browser { redirect: Url::parse(REDIRECT).expect("a URL") }
+}

@@ -1,0 +1,140 @@
+//! Ten tasks and several processes with one login whose tokens live for two seconds, rotate, and end the login
+//! when one is used twice. The authority is down now and then, and processes are killed while they renew.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switchboard_auth::keeper::{Keeper, Wanting};
+use switchboard_auth::refresh::Refresher;
+use switchboard_auth::vault::{Standing, Vault};
+use switchboard_wire::network::Target;
+use switchboard_wire::peer::Peer;
+use switchboard_wire::streamable::HttpLink;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::{interval, timeout};
+
+use crate::authority::{Authority, Mood, network, online};
+use crate::renewing::{SOON, signed_in, trust, vault};
+
+const TASKS: usize = 10;
+const PROCESSES: usize = 4;
+const RUN: Duration = Duration::from_secs(10);
+
+/// The program that examples are built into, beside the tests.
+fn worker() -> PathBuf {
+    let own = std::env::current_exe().expect("a path");
+    let folder = own.parent().and_then(Path::parent).expect("it lies in a folder of a folder");
+    let worker = folder.join("examples").join("login_worker");
+    assert!(worker.exists(), "build everything first: `--workspace` builds examples, too");
+    worker
+}
+
+/// A process that ends with the test, also with one that fails.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _ended_already = self.0.wait();
+    }
+}
+
+impl Worker {
+    fn start(folder: &Path, authority: &Authority, seconds: u64) -> Worker {
+        let started = Command::new(worker())
+            .arg(folder)
+            .arg(authority.server().as_str())
+            .arg(seconds.to_string())
+            .stdout(Stdio::piped())
+            .spawn();
+        Worker(started.expect("it starts"))
+    }
+
+    /// Waits until it ends, which must be well and after calls that went well.
+    async fn ended_well(mut self) {
+        let ended = spawn_blocking(move || {
+            let mut said = String::new();
+            let mut out = self.0.stdout.take().expect("it is piped");
+            out.read_to_string(&mut said).expect("text");
+            (self.0.wait().expect("waited"), said)
+        });
+        let (status, said) = timeout(SOON, ended).await.expect("it ends").expect("waited");
+        assert!(status.success() && !said.starts_with("0 good"), "{said}");
+    }
+}
+
+/// Calls until the time is over, and says how often it went well.
+async fn call(authority: Arc<Authority>, vault: Arc<dyn Vault>) -> usize {
+    let refresher = Refresher::new(vault, Arc::new(online()), trust(&authority));
+    let keeper = Arc::new(Keeper::new(refresher.clone(), ""));
+    let target = Target::new(authority.server()).authorize(keeper.clone());
+    let connection = Peer::start(HttpLink::new(network("task"), target));
+    let end = Instant::now() + RUN;
+    let mut pace = interval(Duration::from_millis(100));
+    let mut good = 0;
+    while Instant::now() < end {
+        pace.tick().await;
+        good += usize::from(connection.peer.call("tools/list").await.is_ok());
+        let wanting = keeper.wanting();
+        assert!(!matches!(wanting, Some(Wanting::Login { .. })), "after {good} good calls");
+    }
+    refresher.close().await;
+    good
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_signs_in_twice_however_many_share_a_login() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Arc::new(Authority::start().await);
+    authority.book().lifetime = Duration::from_secs(2);
+    let vault = vault(folder.path()).await;
+    let record = signed_in(&authority, &*vault).await;
+    authority.book().mood = Mood::DownEvery(4);
+    let processes: Vec<Worker> =
+        (0..PROCESSES).map(|_| Worker::start(folder.path(), &authority, RUN.as_secs())).collect();
+    let tasks: Vec<_> =
+        (0..TASKS).map(|_| tokio::spawn(call(authority.clone(), vault.clone()))).collect();
+    for task in tasks {
+        let good = timeout(RUN + SOON, task).await.expect("it ends").expect("no login is wanted");
+        assert!(good > 3, "{good}");
+    }
+    for process in processes {
+        process.ended_well().await;
+    }
+    let kept = vault.read(&record.key).await.expect("read").expect("there");
+    assert_eq!(kept.standing, Standing::Good);
+    let book = authority.book();
+    assert_eq!((book.reused, book.most_in_flight), (0, 1));
+    // One every two seconds, and those that found it down; not one for each who wanted it.
+    let most = 2 * RUN.as_secs() as u32;
+    assert!((3..=most).contains(&book.refreshes), "{}", book.refreshes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::start().await;
+    let vault = vault(folder.path()).await;
+    let record = signed_in(&authority, &*vault).await;
+    let (stalled, mut stalling) = mpsc::channel(16);
+    authority.book().mood = Mood::Stalls(stalled);
+    authority.book().forget_access();
+    let mut children: Vec<Worker> =
+        (0..3).map(|_| Worker::start(folder.path(), &authority, 3)).collect();
+    let who = timeout(SOON, stalling.recv()).await.expect("somebody renews").expect("its name");
+    let position = children.iter().position(|child| child.0.id().to_string() == who);
+    let killed = children.remove(position.expect("one of ours"));
+    // The authority saw the request and did nothing about it.
+    authority.book().mood = Mood::Good;
+    drop(killed);
+    for child in children {
+        child.ended_well().await;
+    }
+    assert_eq!(authority.book().reused, 0);
+    let kept = vault.read(&record.key).await.expect("read").expect("there");
+    assert_eq!((kept.standing, kept.version), (Standing::Good, 2));
+}

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use testkit::{Quirk, Ran, Scene, Script, Scripted, Terminal};
+use testkit::{Answers, Quirk, Ran, Scene, Script, Scripted, Served, Terminal};
 
 use crate::support::{USER, json as json_of, local_settings, scene, until};
 
@@ -268,6 +268,52 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
     for call in allowed {
         let tool = call["tool"].as_str().expect("a name");
         assert!(pins.contains(&format!("\"{tool}\"")), "{tool}\n{pins}");
+    }
+}
+
+/// Runs the program, and looks how much memory it holds while it runs: the code, the output, the peak in megabytes.
+fn measured(scene: &Scene, arguments: &[&str]) -> (Ran, u64) {
+    let mut command = scene.command(&scene.project(), arguments);
+    let command = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let status = format!("/proc/{}/status", child.id());
+    let ending = std::thread::spawn(move || child.wait_with_output().expect("it ends"));
+    let mut peak = 0;
+    while !ending.is_finished() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+        let kilobytes =
+            line.and_then(|it| it.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) / 1024);
+        std::thread::sleep(Duration::from_millis(2)); // waits for another process
+    }
+    let output = ending.join().expect("it was waited for");
+    (scene.ran(output.status.code(), &output.stdout, &output.stderr), peak)
+}
+
+/// What a call may hold at its worst: the largest message that is taken, grown by doubling, and the program itself.
+const MOST_MEMORY: u64 = 192;
+
+#[test]
+fn two_hundred_megabytes_of_result_are_refused_in_little_memory() {
+    let json = Served::http(Script::legacy().answers(Answers::Json));
+    let events = Served::http(Script::modern().answers(Answers::Sse));
+    let remote = |served: &Served| json!({"type": "http", "url": served.url()});
+    let program: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    let servers = json!({"program": program, "json": remote(&json), "events": remote(&events)});
+    let allow = json!({"allow": ["mcp__program", "mcp__json", "mcp__events"]});
+    let scene = scene();
+    scene.write(USER, &json!({"permissions": allow, "mcpServers": servers}).to_string());
+    for server in ["program", "json", "events"] {
+        let tool = format!("mcp__{server}__big");
+        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=200000000"]);
+        let said = format!("`{server}` answered with more than 64 MB, which is more than is taken");
+        assert!(ran.fails(10).contains(&said), "{}", ran.shown());
+        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
+        // What is taken is cut, and kept whole.
+        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=40000000"]);
+        assert!(ran.stderr.contains("100000 of 40000000 characters"), "{}", ran.stderr);
+        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
     }
 }
 

@@ -82,11 +82,11 @@ fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
 }
 
 #[test]
-fn two_servers_that_ask_at_once_are_answered_one_after_the_other() {
+fn two_terminals_with_a_question_each_do_not_meet() {
     let (one, two) = (Script::legacy(), Script::modern());
     let servers = [("one", &one), ("two", &two)];
     let scene = with(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
-    // Two programs at two terminals, and one at a terminal where a form of a hundred fields is declined half-way.
+    // One is a form of a hundred fields, which is declined half-way.
     let mut first = at_terminal(&scene, &["call", "mcp__one__ask", "kind=long"]);
     let mut second = at_terminal(&scene, &["call", "mcp__two__ask", "kind=elicitation"]);
     first.sees("one").sees("A long form.");
@@ -100,6 +100,39 @@ fn two_servers_that_ask_at_once_are_answered_one_after_the_other() {
     assert_eq!(answer(&shown, "long")["action"], "decline", "{shown}");
     let (_, shown) = second.ends();
     assert_eq!(answer(&shown, "elicitation")["content"]["name"], "Eve", "{shown}");
+}
+
+#[test]
+fn questions_of_two_servers_at_one_terminal_come_one_at_a_time_and_a_status_waits_for_none() {
+    let scene = scene();
+    let journals = [scene.path("~/ada"), scene.path("~/eve")];
+    let script = |index: usize, name: &str| {
+        Script::legacy().named(name).quirk(Quirk::AsksAtOnce).journal(&journals[index])
+    };
+    let entry = |script: &Script| Scripted::entry(script);
+    let (ada, eve) = (entry(&script(0, "ada")), entry(&script(1, "eve")));
+    scene.servers(USER, &format!("\"ada\": {ada}, \"eve\": {eve}"));
+    let (code, shown) = at_terminal(&scene, &["status"]).ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("connected"), "{shown}");
+    for journal in &journals {
+        std::fs::remove_file(journal).expect("it was written");
+    }
+    let mut terminal = at_terminal(&scene, &["status", "--watch"]);
+    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("first\r");
+    terminal.sees("Send it?").types("\r");
+    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("second\r");
+    terminal.sees("Send it?").types("\r");
+    let answered = |journal: &std::path::PathBuf| {
+        let heard = testkit::scripted::journal(journal);
+        heard.iter().find_map(|it| it["result"]["content"]["name"].as_str().map(str::to_owned))
+    };
+    until(|| journals.iter().all(|it| answered(it).is_some()));
+    terminal.types("\u{3}");
+    terminal.ends();
+    let mut names: Vec<_> = journals.iter().filter_map(answered).collect();
+    names.sort();
+    assert_eq!(names, ["first", "second"]);
 }
 
 #[test]

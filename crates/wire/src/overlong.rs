@@ -21,7 +21,7 @@ pub(crate) fn answered_by(message: &[u8]) -> Option<Id> {
         match key.as_str() {
             "result" | "error" => return id,
             "method" | "params" => return None,
-            "id" => id = Some(read(&*next::<Box<RawValue>>(&mut rest)?)),
+            "id" => id = Some(read(&next::<Box<RawValue>>(&mut rest)?)),
             _ => drop(next::<Box<RawValue>>(&mut rest)?),
         }
         rest = rest.trim_ascii_start().strip_prefix(b",")?;

@@ -62,8 +62,8 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
     let events = Served::http(Script::modern().answers(Answers::Sse));
     for entry in [
         Scripted::entry(&Script::legacy()),
-        remote("http", &json.url()),
-        remote("http", &events.url()),
+        remote("http", json.url()),
+        remote("http", events.url()),
     ] {
         let bench = Bench::once();
         let other = Scripted::entry(&Script::modern());

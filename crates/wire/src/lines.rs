@@ -22,7 +22,7 @@ const COPIED: usize = 64 * 1024;
 const LENT: usize = 2 * 1024 * 1024;
 
 /// The most of one line that is passed over. Whoever goes on beyond that never comes to an end.
-const PASSED_OVER: usize = 4 * 1024 * 1024 * 1024;
+const PASSED_OVER: usize = 2 * 1024 * 1024 * 1024;
 
 /// A link over a reader and a writer.
 #[derive(Debug)]

@@ -276,7 +276,7 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
     let scene = one(&Script::legacy().tools(12));
     let start = |number: usize| {
         let tool = format!("mcp__s__tool_{number}");
-        let rule = format!("mcp__s__tool_{number}(subject=a)");
+        let rule = format!("mcp__s__tool_{number}(subject=b)");
         let call = scene.command(&scene.project(), &["call", &tool, "subject=a"]).spawn();
         let add = scene.command(&scene.project(), &["permissions", "add", "ask", &rule]).spawn();
         [call.expect("it starts"), add.expect("it starts")]
@@ -296,8 +296,9 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
         .filter(|it| it["outcome"] == "ok")
         .collect();
     for number in 0..12 {
-        assert!(rules.contains(&format!("tool_{number}(subject=a)")), "{rules}");
+        assert!(rules.contains(&format!("tool_{number}(subject=b)")), "{rules}");
     }
+    assert_eq!(allowed.len(), 12, "{audit}");
     for call in allowed {
         let tool = call["tool"].as_str().expect("a name");
         assert!(pins.contains(&format!("\"{tool}\"")), "{tool}\n{pins}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
+use switchboard_wire::fault::Fault;
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::{CallError, Progress, Sent};
 use thiserror::Error;
@@ -83,6 +84,17 @@ pub enum AskError {
         server: String,
         /// How long we waited.
         after: Duration,
+    },
+    /// The answer is larger than we take. The server did what it was asked, so it is not asked again.
+    #[error(
+        "`{server}` answered with more than {} MB, which is more than is taken; it has done what was asked",
+        .limit / (1024 * 1024)
+    )]
+    TooLarge {
+        /// The server.
+        server: String,
+        /// The most that is taken, in bytes.
+        limit: usize,
     },
     /// The server wants a page visited first, and nobody did.
     #[error("`{server}` wants a page visited first: {reason}")]
@@ -232,6 +244,7 @@ fn explain(server: &str, error: CallError, repeat: Repeat) -> AskError {
     match error {
         CallError::Remote(error) => AskError::Refused(error),
         CallError::Timeout(after) => AskError::Timeout { server, after },
+        CallError::Lost(Fault::TooLarge { limit }) => AskError::TooLarge { server, limit },
         error @ (CallError::Lost(_) | CallError::Ended { .. }) => {
             match repeat == Repeat::Harmless || was_never_heard(&error) {
                 true => AskError::Broken { server, error },
@@ -250,6 +263,7 @@ impl AskError {
             | AskError::NoServer(_)
             | AskError::Refused(_)
             | AskError::Timeout { .. }
+            | AskError::TooLarge { .. }
             | AskError::NotVisited { .. }
             | AskError::Interrupted { .. }
             | AskError::Broken { .. } => None,

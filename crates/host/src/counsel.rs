@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::hooks::Hook;
-use switchboard_config::shown;
+use switchboard_config::source::Origin;
 use switchboard_wire::client::Respond;
 use switchboard_wire::message::{Payload, RemoteError};
 use tokio::sync::watch;
@@ -121,9 +121,8 @@ impl Counsel {
                 Ok(Answered::Reply(reply)) => return Some(reply),
                 Ok(Answered::Nothing) => {}
                 Err(error) => {
-                    // People write secrets into commands.
-                    let command = shown::command(&hook.command);
-                    self.logbook.note(server, &format!("the hook `{command}` failed: {error}"));
+                    let place = place(&hook.origin);
+                    self.logbook.note(server, &format!("the hook{place} failed: {error}"));
                 }
             }
         }
@@ -142,6 +141,15 @@ impl Counsel {
             Reply::Accept(_) => model.sample(params).await.map_err(refused),
             Reply::Decline(reason) | Reply::Cancel(reason) => Err(refused(reason)),
         }
+    }
+}
+
+/// Where a hook stands. Not its text: people write secrets into commands.
+fn place(origin: &Origin) -> String {
+    match (origin.source.path(), origin.position) {
+        (Some(path), Some(position)) => format!(" at {}:{}", path.display(), position.line),
+        (Some(path), None) => format!(" in {}", path.display()),
+        (None, _) => String::new(),
     }
 }
 

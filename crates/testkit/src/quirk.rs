@@ -134,6 +134,8 @@ pub enum Quirk {
     BadToolSchema,
     /// Has contents of a kind that nobody knows in its results, and members that nobody knows everywhere.
     UnknownContent,
+    /// Asks for a name as soon as it may, in the legacy era, whoever it is that comes.
+    AsksAtOnce,
     /// Has a tool `say` that returns the `result` it is given, whatever that is.
     SaysWhatItIsTold,
     /// Says that it has tools and answers `tools/list` with an error.

@@ -37,6 +37,7 @@ pub mod memory;
 pub mod message;
 pub mod mirror;
 pub mod network;
+mod overlong;
 mod params;
 pub mod peer;
 #[cfg(unix)]

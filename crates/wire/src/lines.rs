@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::fault::Fault;
 use crate::link::{Arrival, Link, LinkEnd, Outgoing};
 use crate::message::{self, Malformed, Message, Messages};
+use crate::overlong;
 
 /// The largest message we take, unless told otherwise.
 pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
@@ -18,6 +20,9 @@ const READ_SIZE: usize = 64 * 1024;
 const COPIED: usize = 64 * 1024;
 /// Lines up to this size leave the buffer as it is once nobody has them any more. Longer ones take it with them.
 const LENT: usize = 2 * 1024 * 1024;
+
+/// The most of one line that is passed over. Whoever goes on beyond that never comes to an end.
+const PASSED_OVER: usize = 2 * 1024 * 1024 * 1024;
 
 /// A link over a reader and a writer.
 #[derive(Debug)]
@@ -114,57 +119,111 @@ impl Outbox {
     }
 }
 
+/// A line is longer than we take.
+#[derive(Debug)]
+struct Overlong;
+
 /// Bytes on their way in, cut into lines.
 #[derive(Debug)]
 struct Inbox {
     buffer: BytesMut,
     /// How far the buffer has been searched for a line's end.
     searched: usize,
-    /// Parts of a batch that were not handed out yet.
-    waiting: VecDeque<Result<Message, Malformed>>,
+    /// What was read and not handed out yet: parts of a batch, and news of a message that was too large.
+    waiting: VecDeque<Arrival>,
+    /// How much was passed over of a line that is too long, until its end comes.
+    passing: Option<usize>,
     limit: usize,
 }
 
 impl Inbox {
     fn new(limit: usize) -> Inbox {
-        Inbox { buffer: BytesMut::new(), searched: 0, waiting: VecDeque::new(), limit }
+        Inbox {
+            buffer: BytesMut::new(),
+            searched: 0,
+            waiting: VecDeque::new(),
+            passing: None,
+            limit,
+        }
     }
 
     /// The next message of what was read so far.
     fn take(&mut self) -> Option<Result<Arrival, LinkEnd>> {
         loop {
-            if let Some(part) = self.waiting.pop_front() {
-                return Some(Ok(arrival(part)));
+            if let Some(arrival) = self.waiting.pop_front() {
+                return Some(Ok(arrival));
+            }
+            if self.passing.is_some()
+                && let Err(end) = self.pass()?
+            {
+                return Some(Err(end));
             }
             let line = match self.line()? {
                 Ok(line) => line,
-                Err(end) => return Some(Err(end)),
+                Err(Overlong) => match self.give_up() {
+                    Ok(()) => continue,
+                    Err(end) => return Some(Err(end)),
+                },
             };
             if line.trim_ascii().is_empty() {
                 continue;
             }
             match message::parse(&line) {
                 Ok(Messages::One(message)) => return Some(Ok(Arrival::Message(message))),
-                Ok(Messages::Batch(parts)) => self.waiting.extend(parts),
+                Ok(Messages::Batch(parts)) => self.waiting.extend(parts.into_iter().map(arrival)),
                 Err(malformed) => return Some(Ok(Arrival::Garbage(malformed))),
             }
         }
     }
 
-    fn line(&mut self) -> Option<Result<Bytes, LinkEnd>> {
-        let too_large = LinkEnd::TooLarge { limit: self.limit };
+    fn line(&mut self) -> Option<Result<Bytes, Overlong>> {
         match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             Some(found) => {
                 let end = self.searched + found;
                 self.searched = 0;
                 if end > self.limit {
-                    return Some(Err(too_large));
+                    return Some(Err(Overlong));
                 }
                 Some(Ok(self.cut(end)))
             }
             None => {
                 self.searched = self.buffer.len();
-                (self.searched > self.limit).then_some(Err(too_large))
+                (self.searched > self.limit).then_some(Err(Overlong))
+            }
+        }
+    }
+
+    /// The line in front is too long. Whoever waits for it is told, and the rest of it is passed over: the others on
+    /// this link are not to suffer. Where nobody can be told, the link is of no use any more.
+    fn give_up(&mut self) -> Result<(), LinkEnd> {
+        let Some(id) = overlong::answered_by(&self.buffer) else {
+            return Err(LinkEnd::TooLarge { limit: self.limit });
+        };
+        let fault = Fault::TooLarge { limit: self.limit };
+        self.waiting.push_back(Arrival::Lost { id: Some(id), fault });
+        self.passing = Some(0);
+        Ok(())
+    }
+
+    /// Drops what was read of a line that is too long; comes back when its end came.
+    fn pass(&mut self) -> Option<Result<(), LinkEnd>> {
+        let passed = self.passing.unwrap_or_default();
+        match memchr::memchr(b'\n', &self.buffer) {
+            Some(end) => {
+                self.passing = None;
+                self.buffer = BytesMut::from(&self.buffer[end + 1..]);
+                self.searched = 0;
+                Some(Ok(()))
+            }
+            None => {
+                let passed = passed.saturating_add(self.buffer.len());
+                self.passing = Some(passed);
+                match self.buffer.capacity() > LENT {
+                    true => self.buffer = BytesMut::new(),
+                    false => self.buffer.clear(),
+                }
+                self.searched = 0;
+                (passed > PASSED_OVER).then_some(Err(LinkEnd::TooLarge { limit: self.limit }))
             }
         }
     }
@@ -185,7 +244,7 @@ impl Inbox {
     }
 
     fn end(&self) -> LinkEnd {
-        match self.buffer.trim_ascii().is_empty() {
+        match self.buffer.trim_ascii().is_empty() && self.passing.is_none() {
             true => LinkEnd::Closed,
             false => LinkEnd::Truncated,
         }
@@ -229,7 +288,7 @@ mod tests {
                     seen.push(method.into_owned())
                 }
                 Ok(Arrival::Message(_)) => seen.push("message".to_owned()),
-                Ok(Arrival::Lost { .. }) => panic!("a byte stream loses nothing by itself"),
+                Ok(Arrival::Lost { id, fault }) => seen.push(format!("{id:?}: {fault}")),
                 Ok(Arrival::Garbage(malformed)) => seen.push(malformed.to_string()),
                 Err(end) => return (seen, end),
             }
@@ -271,6 +330,23 @@ mod tests {
         let mut long = vec![b' '; 2000];
         long.push(b'\n');
         assert_eq!(arrivals(&[&long], 1000).await.1, LinkEnd::TooLarge { limit: 1000 });
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_large_is_lost_and_those_around_it_are_not() {
+        let large = format!(
+            "{{\"method\":\"a\"}}\n{{\"id\":7,\"result\":\"{}\"}}\n{{\"method\":\"b\"}}\n",
+            "x".repeat(5000)
+        );
+        let lost = "Some(Number(7)): the answer was larger than 1000 bytes";
+        for size in [1, 7, 999, 1000, 1001, 4000, 10_000] {
+            let chunks: Vec<&[u8]> = large.as_bytes().chunks(size).collect();
+            let (seen, end) = arrivals(&chunks, 1000).await;
+            assert_eq!(seen, ["a", lost, "b"], "{size}");
+            assert_eq!(end, LinkEnd::Closed);
+        }
+        let (seen, end) = arrivals(&[&large.as_bytes()[..3000]], 1000).await;
+        assert_eq!((seen.len(), end), (2, LinkEnd::Truncated));
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use testkit::{Quirk, Ran, Scene, Script, Scripted, Terminal};
+use testkit::{Answers, Quirk, Ran, Scene, Script, Scripted, Served, Terminal};
 
 use crate::support::{USER, json as json_of, local_settings, scene, until};
 
@@ -82,11 +82,11 @@ fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
 }
 
 #[test]
-fn two_servers_that_ask_at_once_are_answered_one_after_the_other() {
+fn two_terminals_with_a_question_each_do_not_meet() {
     let (one, two) = (Script::legacy(), Script::modern());
     let servers = [("one", &one), ("two", &two)];
     let scene = with(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
-    // Two programs at two terminals, and one at a terminal where a form of a hundred fields is declined half-way.
+    // One is a form of a hundred fields, which is declined half-way.
     let mut first = at_terminal(&scene, &["call", "mcp__one__ask", "kind=long"]);
     let mut second = at_terminal(&scene, &["call", "mcp__two__ask", "kind=elicitation"]);
     first.sees("one").sees("A long form.");
@@ -100,6 +100,39 @@ fn two_servers_that_ask_at_once_are_answered_one_after_the_other() {
     assert_eq!(answer(&shown, "long")["action"], "decline", "{shown}");
     let (_, shown) = second.ends();
     assert_eq!(answer(&shown, "elicitation")["content"]["name"], "Eve", "{shown}");
+}
+
+#[test]
+fn questions_of_two_servers_at_one_terminal_come_one_at_a_time_and_a_status_waits_for_none() {
+    let scene = scene();
+    let journals = [scene.path("~/ada"), scene.path("~/eve")];
+    let script = |index: usize, name: &str| {
+        Script::legacy().named(name).quirk(Quirk::AsksAtOnce).journal(&journals[index])
+    };
+    let entry = |script: &Script| Scripted::entry(script);
+    let (ada, eve) = (entry(&script(0, "ada")), entry(&script(1, "eve")));
+    scene.servers(USER, &format!("\"ada\": {ada}, \"eve\": {eve}"));
+    let (code, shown) = at_terminal(&scene, &["status"]).ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("connected"), "{shown}");
+    for journal in &journals {
+        std::fs::remove_file(journal).expect("it was written");
+    }
+    let mut terminal = at_terminal(&scene, &["status", "--watch"]);
+    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("first\r");
+    terminal.sees("Send it?").types("\r");
+    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("second\r");
+    terminal.sees("Send it?").types("\r");
+    let answered = |journal: &std::path::PathBuf| {
+        let heard = testkit::scripted::journal(journal);
+        heard.iter().find_map(|it| it["result"]["content"]["name"].as_str().map(str::to_owned))
+    };
+    until(|| journals.iter().all(|it| answered(it).is_some()));
+    terminal.types("\u{3}");
+    terminal.ends();
+    let mut names: Vec<_> = journals.iter().filter_map(answered).collect();
+    names.sort();
+    assert_eq!(names, ["first", "second"]);
 }
 
 #[test]
@@ -243,7 +276,7 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
     let scene = one(&Script::legacy().tools(12));
     let start = |number: usize| {
         let tool = format!("mcp__s__tool_{number}");
-        let rule = format!("mcp__s__tool_{number}(subject=a)");
+        let rule = format!("mcp__s__tool_{number}(subject=b)");
         let call = scene.command(&scene.project(), &["call", &tool, "subject=a"]).spawn();
         let add = scene.command(&scene.project(), &["permissions", "add", "ask", &rule]).spawn();
         [call.expect("it starts"), add.expect("it starts")]
@@ -263,11 +296,58 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
         .filter(|it| it["outcome"] == "ok")
         .collect();
     for number in 0..12 {
-        assert!(rules.contains(&format!("tool_{number}(subject=a)")), "{rules}");
+        assert!(rules.contains(&format!("tool_{number}(subject=b)")), "{rules}");
     }
+    assert_eq!(allowed.len(), 12, "{audit}");
     for call in allowed {
         let tool = call["tool"].as_str().expect("a name");
         assert!(pins.contains(&format!("\"{tool}\"")), "{tool}\n{pins}");
+    }
+}
+
+/// Runs the program, and looks how much memory it holds while it runs: the code, the output, the peak in megabytes.
+fn measured(scene: &Scene, arguments: &[&str]) -> (Ran, u64) {
+    let mut command = scene.command(&scene.project(), arguments);
+    let command = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let status = format!("/proc/{}/status", child.id());
+    let ending = std::thread::spawn(move || child.wait_with_output().expect("it ends"));
+    let mut peak = 0;
+    while !ending.is_finished() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+        let kilobytes =
+            line.and_then(|it| it.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) / 1024);
+        std::thread::sleep(Duration::from_millis(2)); // waits for another process
+    }
+    let output = ending.join().expect("it was waited for");
+    (scene.ran(output.status.code(), &output.stdout, &output.stderr), peak)
+}
+
+/// What a call may hold at its worst: the largest message that is taken, grown by doubling, and the program itself.
+const MOST_MEMORY: u64 = 192;
+
+#[test]
+fn two_hundred_megabytes_of_result_are_refused_in_little_memory() {
+    let json = Served::http(Script::legacy().answers(Answers::Json));
+    let events = Served::http(Script::modern().answers(Answers::Sse));
+    let remote = |served: &Served| json!({"type": "http", "url": served.url()});
+    let program: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    let servers = json!({"program": program, "json": remote(&json), "events": remote(&events)});
+    let allow = json!({"allow": ["mcp__program", "mcp__json", "mcp__events"]});
+    let scene = scene();
+    scene.write(USER, &json!({"permissions": allow, "mcpServers": servers}).to_string());
+    for server in ["program", "json", "events"] {
+        let tool = format!("mcp__{server}__big");
+        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=200000000"]);
+        let said = format!("`{server}` answered with more than 64 MB, which is more than is taken");
+        assert!(ran.fails(10).contains(&said), "{}", ran.shown());
+        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
+        // What is taken is cut, and kept whole.
+        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=40000000"]);
+        assert!(ran.stderr.contains("100000 of 40000000 characters"), "{}", ran.stderr);
+        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
     }
 }
 

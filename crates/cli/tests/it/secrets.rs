@@ -1,5 +1,10 @@
 //! No output of any command shows a secret, whatever shape the configuration is in.
 
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+use testkit::{Quirk, Scene, Script, Served};
+
 use crate::support::{USER, scene};
 
 /// Every value that is secret holds this word, and nothing else does.
@@ -138,4 +143,159 @@ fn an_added_secret_is_not_echoed() {
         let ran = scene.swb(arguments);
         assert!(!ran.shown().contains(CANARY), "{}", ran.shown());
     }
+}
+
+/// Everything that the program keeps, and the project: what people wrote there themselves is left out.
+fn kept(scene: &Scene) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![
+        scene.path("~/.local"),
+        scene.path("~/.cache"),
+        scene.path("~/.config/switchboard/projects"),
+        scene.project(),
+    ];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => {
+                    let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default())
+                        .into_owned();
+                    found.push((path, text));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Servers whose secrets are in every place that can hold one; they work, refuse, crash and cannot be reached.
+fn servers_with_secrets(refusing: &Served, taking: &Served) -> Json {
+    let program = testkit::scripted::program();
+    let started = |script: &Script| {
+        json!({
+            "command": "sh",
+            "args": ["-c", "exec \"$0\" \"$1\"", program, script.json(), "--token", CANARY],
+            "env": {
+                "PLAIN_TOKEN": CANARY,
+                "FROM_FILE": "${file:~/secret}",
+                "FROM_COMMAND": "${cmd:cat ~/secret}",
+            },
+        })
+    };
+    let remote = |url: &str| json!({"type": "http", "url": url, "headers": {"Authorization": format!("Bearer {CANARY}"), "X-Key": "${file:~/secret}"}});
+    let gone = format!("http://user:{CANARY}@127.0.0.1:9/mcp?key={CANARY}");
+    json!({
+        "s": started(&Script::legacy().tools(1).resources(1).prompts(1)),
+        "modern": started(&Script::modern()),
+        "crashing": started(&Script::legacy().quirk(Quirk::ExitsAtOnce { code: 3 })),
+        "dying": started(&Script::legacy().quirk(Quirk::CrashesMidCall)),
+        "taking": remote(taking.url()),
+        "refusing": remote(refusing.url()),
+        "unreachable": remote(&gone),
+        "secretless": {"command": "x", "env": {"A": "${cmd:cat ~/secret; cat ~/secret >&2; exit 1}"}},
+        "absent": {"command": "x", "args": ["--key", CANARY], "env": {"A": "${file:~/not-there}"}},
+    })
+}
+
+#[test]
+fn no_call_and_no_failure_leaves_a_secret_anywhere() {
+    let refused = Quirk::HttpStatus {
+        status: 401,
+        body: "no".to_owned(),
+        headers: Default::default(),
+        after: 0,
+        times: None,
+    };
+    let refusing = Served::http(Script::legacy().quirk(refused));
+    let taking = Served::http(Script::legacy().resources(1));
+    let mut scene = scene();
+    scene.set("MCP_TOOL_TIMEOUT", "700");
+    scene.write("~/secret", CANARY).write("~/answers.json", &json!({"name": CANARY}).to_string());
+    let hook = json!([{"matcher": "modern", "hooks": [{"command": format!("false --token {CANARY}; echo '{{\"action\": \"{CANARY}\"}}'")}]}]);
+    let settings = json!({
+        "mcpServers": servers_with_secrets(&refusing, &taking),
+        "permissions": {"allow": ["mcp__s", "mcp__modern", "mcp__dying", "mcp__taking"], "deny": ["mcp__s__fail"]},
+        "hooks": {"Elicitation": hook},
+    });
+    scene.write(USER, &settings.to_string());
+    let secret = format!("token={CANARY}");
+    let unfit = format!("limit={CANARY}");
+    let broken = format!("a:={CANARY}");
+    let twice = format!("token.x={CANARY}");
+    for words in [
+        &["status"][..],
+        &["doctor"],
+        &["tools"],
+        &["search", "text"],
+        &["resources"],
+        &["prompts"],
+        &["ping", "s"],
+        &["ping", "unreachable"],
+        &["ping", "refusing"],
+        &["ping", "secretless"],
+        &["ping", "absent"],
+        &["ping", "crashing"],
+        &["call", "mcp__s__add", "a:=1", "b:=2", &secret],
+        &["call", "mcp__taking__add", "a:=1", "b:=2", &secret],
+        &["call", "mcp__s__tool_0", &unfit],
+        &["call", "mcp__s__add", &broken],
+        &["call", "mcp__s__add", &secret, &secret],
+        &["call", "mcp__s__add", &secret, &twice],
+        &["call", "mcp__s__nothing", &secret],
+        &["call", "mcp__s__fail", &secret],
+        &["call", "mcp__s__explode", &secret],
+        &["call", "mcp__s__slow", "ms:=5000", "steps:=1", &secret],
+        &["call", "mcp__dying__echo", &secret],
+        &["call", "mcp__crashing__echo", &secret],
+        &["call", "mcp__modern__ask", "kind=elicitation"],
+        &["read", "s", "scripted://resource/0"],
+        &["read", "refusing", "scripted://resource/0"],
+        &["complete", "s", "--prompt", "prompt_0", "topic", "a"],
+        &["prompt", "s", "prompt_0"],
+        &["subscribe", "refusing", "scripted://resource/0", "--once"],
+        &["permissions", "explain", "mcp__s__add", &secret],
+        &["permissions", "simulate"],
+        &["permissions", "list"],
+        &["audit"],
+        &["logs", "s"],
+        &["logs", "modern"],
+        &["logs", "crashing"],
+        &["logs", "unreachable"],
+        &["logs", "secretless"],
+        &["logs", "refusing"],
+        &["__complete", "words", "swb", "call", ""],
+        &["__complete", "words", "swb", "call", "mcp__s__tool_0", ""],
+        &["completions", "bash"],
+        &["get", "s"],
+        &["list"],
+    ] {
+        for extra in [&[][..], &["--json"]] {
+            if words[0].starts_with("__") && !extra.is_empty() {
+                continue;
+            }
+            let ran = scene.swb(&[words, extra].concat());
+            assert!(!ran.shown().contains(CANARY), "{words:?}\n{}", ran.shown());
+            assert_ne!(ran.code, 101, "{}", ran.shown());
+        }
+    }
+    // What a person answered is in the server's own result, which is shown; nothing of it is kept.
+    let answers = scene.path("~/answers.json").display().to_string();
+    let asked = scene.swb(&["call", "mcp__s__ask", "kind=elicitation", "--answers", &answers]);
+    assert!(asked.ok().contains(CANARY), "{}", asked.shown());
+    assert!(!asked.stderr.contains(CANARY), "{}", asked.stderr);
+    let kept = kept(&scene);
+    let is_there = |name: &str| kept.iter().any(|(path, _)| path.ends_with(name));
+    assert!(is_there("audit.jsonl") && is_there("pins.json"), "{kept:?}");
+    assert!(
+        kept.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "log")),
+        "{kept:?}"
+    );
+    for (path, text) in &kept {
+        assert!(!text.contains(CANARY), "{}\n{text}", path.display());
+    }
+    let digest = "sha256:";
+    let audit = scene.read("~/.local/state/switchboard/audit.jsonl");
+    assert!(audit.lines().count() > 15 && audit.contains(digest), "{audit}");
 }

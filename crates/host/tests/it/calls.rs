@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use switchboard::ask::{AskError, Question};
 use switchboard::connection::Status;
 use switchboard::connection::state::Persistence;
-use testkit::{Quirk, Script, Scripted, Served, processes};
+use testkit::{Answers, Quirk, Script, Scripted, Served, processes};
 use tokio::sync::mpsc;
 
 use crate::support::{Bench, Called, PATIENCE, SOON, is_connected, remote};
@@ -52,6 +52,38 @@ async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answ
         let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("it is back");
         assert_eq!(sum["sum"], 3.0);
         assert_eq!((calls_of(&journal, "crash"), calls_of(&journal, "add")), (1, 1));
+        bench.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another() {
+    let json = Served::http(Script::legacy().answers(Answers::Json));
+    let events = Served::http(Script::modern().answers(Answers::Sse));
+    for entry in [
+        Scripted::entry(&Script::legacy()),
+        remote("http", json.url()),
+        remote("http", events.url()),
+    ] {
+        let bench = Bench::once();
+        let other = Scripted::entry(&Script::modern());
+        bench.apply(&[("s", entry.clone()), ("other", other)]).await;
+        bench.view("s").await;
+        bench.view("other").await;
+        let sum = json!({"a": 1, "b": 2});
+        let (large, same, elsewhere) = tokio::join!(
+            bench.call("s", "big", json!({"bytes": 200_000_000})),
+            bench.call("s", "add", sum.clone()),
+            bench.call("other", "add", sum.clone()),
+        );
+        let error = large.expect_err("that is too much");
+        assert!(matches!(&error, AskError::TooLarge { .. }), "{entry}: {error:?}");
+        assert_eq!(same.expect("the same server answers")["sum"], 3.0);
+        assert_eq!(elsewhere.expect("another server answers")["sum"], 3.0);
+        // Nothing was broken by it: the same connection goes on.
+        let after = bench.call("s", "count", json!({})).await.expect("it is still there");
+        assert_eq!(after["tools"]["big"], 1, "{entry}: {after}");
+        assert_eq!(after["tools"]["add"], 1, "{entry}: {after}");
         bench.stop().await;
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::actor::{Life, Round};
 use super::conversation::{Asked, Conversation, Ending, with_unknown_content};
 use super::eras::{Dialect, Trouble};
-use super::repertoire;
+use super::{mischief, repertoire};
 use crate::quirk::Quirk;
 
 const CREATE: &str = "elicitation/create";
@@ -29,7 +29,7 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
             both(&json!({"sum": sum}), &sum.to_string())
         }
         "slow" => slow(asked).await,
-        "big" => text(&"x".repeat(count(&arguments["bytes"], 0))),
+        "big" => text(&mischief::many(count(&arguments["bytes"], 0))),
         "fail" => failure(arguments["text"].as_str().unwrap_or("it failed")),
         "explode" => {
             let code = arguments["code"].as_i64().unwrap_or(-32603);

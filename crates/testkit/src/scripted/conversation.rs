@@ -175,6 +175,9 @@ impl Conversation {
                 }
             }
             Some("notifications/initialized") => {
+                if self.actor.script.does(&Quirk::AsksAtOnce) {
+                    self.ask_at_once();
+                }
                 for _ in 0..mischief::storm(&self.actor.script) {
                     self.announce("notifications/tools/list_changed", &json!({}));
                 }
@@ -276,6 +279,16 @@ impl Conversation {
             "ping" | "logging/setLevel" => Ok(json!({})),
             list => Ok(repertoire::list(&self.actor, list, params)?),
         }
+    }
+
+    fn ask_at_once(self: &Arc<Self>) {
+        let conversation = Arc::clone(self);
+        tokio::spawn(async move {
+            let message = format!("{} wants a name.", conversation.actor.script.name);
+            let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+            let question = json!({"message": message, "requestedSchema": name});
+            conversation.ask(conversation.standing(), "elicitation/create", &question).await
+        });
     }
 
     /// Who says hostile things says them unasked.

@@ -14,6 +14,9 @@ use crate::script::Script;
 /// Stands where bytes are to come that are not UTF-8.
 const PLACEHOLDER: &str = "\u{1}broken\u{1}";
 
+/// Stands around a number of letters.
+const MANY: &str = "\u{1}many\u{1}";
+
 /// Waits as long as an answer is to take, maybe forever.
 pub async fn hesitate(script: &Script, method: &str) {
     if !script.touches(method) {
@@ -64,6 +67,32 @@ pub fn flood_stderr(script: &Script) {
     }
 }
 
+/// So many letters, or a word that stands for them until they are written: a value of that size is slow to write.
+pub fn many(letters: usize) -> String {
+    match letters > 1_000_000 {
+        true => format!("{MANY}{letters}{MANY}"),
+        false => "x".repeat(letters),
+    }
+}
+
+fn with_many_letters(text: Vec<u8>) -> Vec<u8> {
+    const LONGEST: usize = 10_000;
+    if text.len() > LONGEST {
+        return text;
+    }
+    let mark = json!(MANY).to_string();
+    let mark = mark.trim_matches('"').as_bytes();
+    let find = |from: usize| {
+        let found = text[from..].windows(mark.len()).position(|it| it == mark);
+        found.map(|at| from + at)
+    };
+    let Some(start) = find(0) else { return text };
+    let Some(end) = find(start + mark.len()) else { return text };
+    let number = std::str::from_utf8(&text[start + mark.len()..end]).unwrap_or_default();
+    let letters = vec![b'x'; number.parse().unwrap_or_default()];
+    [&text[..start], &letters, &text[end + mark.len()..]].concat()
+}
+
 /// Sends an answer, or what becomes of it.
 pub fn deliver(actor: &Actor, method: &str, mut answer: Value, outlet: &Outlet) {
     let script = &actor.script;
@@ -72,7 +101,8 @@ pub fn deliver(actor: &Actor, method: &str, mut answer: Value, outlet: &Outlet) 
         outlet.send(Frame::Message(line.into_bytes()));
     }
     if !script.touches(method) {
-        return outlet.say(&answer);
+        let bytes = with_many_letters(answer.to_string().into_bytes());
+        return outlet.send(Frame::Message(bytes));
     }
     enlarge(script, &mut answer);
     if script.does(&Quirk::BadUtf8) {
@@ -89,7 +119,7 @@ pub fn deliver(actor: &Actor, method: &str, mut answer: Value, outlet: &Outlet) 
     if script.does(&Quirk::AnswersInBatches) {
         answer = json!([answer]);
     }
-    let mut bytes = answer.to_string().into_bytes();
+    let mut bytes = with_many_letters(answer.to_string().into_bytes());
     if script.does(&Quirk::BadUtf8) {
         bytes = with_broken_bytes(bytes);
     }

@@ -1,0 +1,70 @@
+//! Messages that are larger than we take: whose answer they are, found at their front, so that nobody waits for them.
+//! The bytes themselves are passed over by whoever reads them.
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::message::Id;
+
+/// How much of a message is looked at.
+const FRONT: usize = 4096;
+
+/// The question that a message answers, where that can be told from its front: envelopes begin with their id.
+pub(crate) fn answered_by(message: &[u8]) -> Option<Id> {
+    let front = &message[..message.len().min(FRONT)];
+    let mut rest = front.trim_ascii_start().strip_prefix(b"{")?;
+    let mut id = None;
+    loop {
+        let key: String = next(&mut rest)?;
+        rest = rest.trim_ascii_start().strip_prefix(b":")?;
+        match key.as_str() {
+            "result" | "error" => return id,
+            "method" | "params" => return None,
+            "id" => id = Some(read(&next::<Box<RawValue>>(&mut rest)?)),
+            _ => drop(next::<Box<RawValue>>(&mut rest)?),
+        }
+        rest = rest.trim_ascii_start().strip_prefix(b",")?;
+    }
+}
+
+/// Takes one value from the front.
+fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    let end = values.byte_offset();
+    *rest = rest.get(end..)?;
+    Some(value)
+}
+
+fn read(raw: &RawValue) -> Id {
+    match raw.get().parse() {
+        Ok(number) => Id::Number(number),
+        Err(_) => Id::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_known_by_its_front_and_nothing_else_is() {
+        let seven = Some(Id::Number(7));
+        let text = Some(Id::Other(Bytes::from_static(b"\"a\"")));
+        for (front, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxx"#, seven.clone()),
+            (r#" { "id" : 7 , "error" : {"code"#, seven),
+            (r#"{"id":"a","x":{"id":9},"result":[["#, text),
+            (r#"{"result":{"id":7"#, None),
+            (r#"{"id":7,"method":"x","params":"#, None),
+            (r#"{"method":"x","params":{"id":7"#, None),
+            (r#"[{"id":7,"result":1"#, None),
+            (r#"{"id":7"#, None),
+            ("xxxxx", None),
+            ("", None),
+        ] {
+            assert_eq!(answered_by(front.as_bytes()), expected, "{front}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub mod challenge;
 pub mod confidential;
 pub mod discovery;
 pub mod dpop;
+pub mod escort;
 pub mod fetch;
 pub mod flow;
 pub mod grant;

@@ -3,6 +3,7 @@
 use clap::{Arg, Command, CommandFactory};
 use switchboard::config::decode::{self, EntryKey};
 use switchboard::config::hooks;
+use switchboard::config::identity_provider;
 use switchboard::config::permission;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::{self, SettingsKey};
@@ -50,6 +51,8 @@ fn keys() -> String {
     text.push_str("\n### `hooks`\n\n");
     text.push_str(HOOKS);
     text.push_str(&settings_table(hooks::KEYS));
+    text.push_str("\n### `identityProvider`\n\n");
+    text.push_str(&settings_table(identity_provider::KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));

@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::document::{Member, Node, Span, Value};
 use crate::entry::{
-    Common, Ide, OAuth, Remote, ServerEntry, Stdio, Tls, ToolFilter, Transport, TransportKind,
-    Written,
+    Common, Ide, OAuth, OAuthGrant, Remote, ServerEntry, Stdio, Tls, ToolFilter, Transport,
+    TransportKind, Written,
 };
 use crate::problem::{ProblemKind, Reporter, Severity, Subject};
 use crate::template::Template;
@@ -78,6 +78,9 @@ pub const OAUTH_KEYS: &[EntryKey] = keys! {
     "authServerMetadataUrl", "string", SIGN_IN, "where the authorization server's metadata is; https only";
     "scopes", "array of strings, or one string", SIGN_IN, "scopes to ask for";
     "xaa", "boolean", SIGN_IN, "sign in through the enterprise's identity provider";
+    "grant", "string", SIGN_IN, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
+    "privateKey", "string", SIGN_IN, "a PEM key that the client signs with instead of a secret; better named than written";
+    "workloadToken", "string", SIGN_IN, "the platform's token for `jwt_bearer`; better named than written";
 };
 
 /// Every key of `tls`.
@@ -240,6 +243,8 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
     let client_id = text("clientId");
     let client_secret = text("clientSecret");
     let metadata = text("authServerMetadataUrl");
+    let private_key = text("privateKey");
+    let workload_token = text("workloadToken");
     if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
         && text.literal().is_some_and(|literal| !is_https(literal))
     {
@@ -253,9 +258,23 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
         auth_server_metadata_url: metadata,
         scopes: scopes(&mut inner),
         xaa: inner.boolean("xaa"),
+        grant: grant(&mut inner),
+        private_key,
+        workload_token,
     };
     let _kept_in_the_file = inner.unknown(OAUTH_KEYS);
     Some(oauth)
+}
+
+fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
+    let Some(word) = fields.string("grant") else { return OAuthGrant::default() };
+    let known = OAuthGrant::WORDS.iter().find(|(known, _)| *known == word);
+    if let (None, Some(member)) = (known, fields.find("grant")) {
+        let expected = "`authorization_code`, `client_credentials` or `jwt_bearer`";
+        let found = member.node.kind();
+        fields.report(member.node.span, "grant", ProblemKind::WrongType { expected, found });
+    }
+    known.map(|(_, grant)| *grant).unwrap_or_default()
 }
 
 /// Is the text an https URL with a host?

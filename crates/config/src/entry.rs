@@ -99,6 +99,33 @@ pub struct OAuth<T> {
     pub scopes: Vec<String>,
     /// Sign in through the enterprise's identity provider.
     pub xaa: bool,
+    /// In which way tokens are had.
+    pub grant: OAuthGrant,
+    /// What the client signs with instead of a secret, as PEM.
+    pub private_key: Option<T>,
+    /// A platform's token that vouches for this machine.
+    pub workload_token: Option<T>,
+}
+
+/// In which way tokens are had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// A person signs in.
+    #[default]
+    Person,
+    /// The client is known by itself.
+    ClientCredentials,
+    /// A platform's token vouches for this machine.
+    Workload,
+}
+
+impl OAuthGrant {
+    /// Every way, as it is written.
+    pub const WORDS: [(&'static str, OAuthGrant); 3] = [
+        ("authorization_code", OAuthGrant::Person),
+        ("client_credentials", OAuthGrant::ClientCredentials),
+        ("jwt_bearer", OAuthGrant::Workload),
+    ];
 }
 
 /// The word for a transport.
@@ -257,6 +284,9 @@ impl<T> Remote<T> {
                 auth_server_metadata_url: oauth.auth_server_metadata_url.as_ref().map(&mut *change),
                 scopes: oauth.scopes.clone(),
                 xaa: oauth.xaa,
+                grant: oauth.grant,
+                private_key: oauth.private_key.as_ref().map(&mut *change),
+                workload_token: oauth.workload_token.as_ref().map(&mut *change),
             }),
             tls: self.tls.as_ref().map(|tls| Tls {
                 ca_file: tls.ca_file.as_ref().map(&mut *change),
@@ -371,6 +401,8 @@ impl ServerEntry {
                     texts.extend(&oauth.client_id);
                     texts.extend(&oauth.client_secret);
                     texts.extend(&oauth.auth_server_metadata_url);
+                    texts.extend(&oauth.private_key);
+                    texts.extend(&oauth.workload_token);
                 }
                 if let Some(tls) = &it.tls {
                     texts.extend(&tls.ca_file);
@@ -509,6 +541,8 @@ impl Canon {
                 self.maybe(oauth.and_then(|oauth| oauth.client_id.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()));
+                self.maybe(oauth.and_then(|oauth| oauth.private_key.as_ref()));
+                self.maybe(oauth.and_then(|oauth| oauth.workload_token.as_ref()));
                 if let Some(tls) = &it.tls {
                     self.maybe(tls.ca_file.as_ref());
                     self.maybe(tls.client_certificate.as_ref());

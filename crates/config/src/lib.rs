@@ -28,6 +28,7 @@ pub mod document;
 pub mod edit;
 pub mod entry;
 pub mod hooks;
+pub mod identity_provider;
 pub mod import;
 pub mod layer;
 pub mod name;

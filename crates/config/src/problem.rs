@@ -9,6 +9,7 @@ use crate::decode;
 use crate::document::{Lines, Span, SyntaxFault};
 use crate::entry::TransportKind;
 use crate::hooks;
+use crate::identity_provider;
 use crate::name::{NameFault, ServerName};
 use crate::permission::{self, Effect, Mode, RuleFaultKind};
 use crate::scope::Scope;
@@ -403,6 +404,7 @@ fn is_known_key(key: &str) -> bool {
         || settings::KEYS.iter().any(|known| known.name == key)
         || permission::KEYS.iter().any(|known| known.name == key)
         || hooks::KEYS.iter().any(|known| known.name == key)
+        || identity_provider::KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 

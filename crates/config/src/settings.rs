@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::hooks::{self, Hook};
+use crate::identity_provider::{self, IdentityProvider};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
 use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
@@ -64,6 +65,7 @@ pub const KEYS: &[SettingsKey] = &[
     key("disabledMcpServers", "array of strings", false, "names of servers that are switched off"),
     key("permissions", "object", true, "which tools may be called, and which ask first"),
     key("hooks", "object", true, "commands that answer servers' questions before you are asked"),
+    key("identityProvider", "object", true, "who vouches for you at servers with `oauth.xaa`"),
     key(
         "project",
         "string",
@@ -95,6 +97,8 @@ pub struct Settings {
     pub permissions: Rules,
     /// Commands that answer servers' questions.
     pub hooks: Vec<Hook>,
+    /// Who vouches for people.
+    pub identity_provider: Option<IdentityProvider>,
 }
 
 impl Settings {
@@ -106,6 +110,7 @@ impl Settings {
             disabled: Vec::new(),
             permissions: Rules::default(),
             hooks: Vec::new(),
+            identity_provider: None,
         }
     }
 
@@ -154,6 +159,7 @@ impl Settings {
             settings.policy = reader.policy(members);
             settings.permissions = permission::reading::read(members, authority, reader.reporter);
             settings.hooks = hooks::read(members, reader.reporter);
+            settings.identity_provider = identity_provider::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
+use switchboard_auth::scopes::StepUps;
 use switchboard_wire::fault::Fault;
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::{CallError, Progress, Sent};
@@ -153,11 +154,17 @@ impl Host {
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
         let mut attempt = 1;
         let mut was_repeated = false;
+        let mut step_ups = StepUps::default();
         loop {
             let error = match self.once(server, &live, &question).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            // Who is turned away has not been heard, so that nothing is done twice.
+            if trouble::is_turned_away(&error) && step_ups.take() && self.signs_in_for(handle).await
+            {
+                continue;
+            }
             handle.trouble(&live, &error).await;
             // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
             let is_safe = was_never_heard(&error)

@@ -22,6 +22,7 @@ use crate::catalogue::Catalogue;
 use crate::cause::Cause;
 use crate::engine::Settings;
 use crate::shelf::News;
+use crate::signing::Signatory;
 use crate::subscription::Pulse;
 
 /// How many requests may wait for a connection's task.
@@ -156,6 +157,8 @@ impl Live {
 pub(crate) struct Handle {
     commands: mpsc::Sender<Command>,
     view: watch::Receiver<Arc<View>>,
+    wanted: Arc<Wanted>,
+    signatory: Signatory,
 }
 
 /// What the task is asked to do.
@@ -199,16 +202,27 @@ pub(crate) fn keep(
     predecessor: Option<Leaving>,
 ) -> (Handle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::Task::new(wanted, settings, reports, predecessor);
+    let task = task::Task::new(wanted.clone(), settings, reports, predecessor);
     let view = task.subscribe();
+    let signatory = task.signatory();
     let joined = tokio::spawn(task.run(from_callers));
-    (Handle { commands, view }, joined)
+    (Handle { commands, view, wanted: Arc::new(wanted), signatory }, joined)
 }
 
 impl Handle {
     /// What is known now.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.borrow().clone()
+    }
+
+    /// What it was made from.
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Who signs in there.
+    pub(crate) fn signatory(&self) -> &Signatory {
+        &self.signatory
     }
 
     /// For whoever waits until it is gone.

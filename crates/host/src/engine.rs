@@ -15,7 +15,7 @@ use switchboard_config::permission;
 use switchboard_wire::introduction::{Ability, Offer};
 use switchboard_wire::network::{self, Network};
 use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{OnceCell, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::address::{Around, Certificates};
@@ -30,6 +30,7 @@ use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
 use crate::places::Places;
 use crate::shelf::{self, ShelfHandle};
+use crate::signing::{Signing, SigningOptions};
 use crate::upkeep::{self, Pools};
 
 /// How many programs are started at once, unless told otherwise.
@@ -72,6 +73,8 @@ pub struct Options {
     pub asker: Arc<dyn Ask>,
     /// The model that servers may ask, where there is one.
     pub model: Option<Arc<dyn Model>>,
+    /// How one signs in to servers.
+    pub signing: SigningOptions,
 }
 
 impl Options {
@@ -96,6 +99,7 @@ impl Options {
             in_process: BTreeMap::new(),
             asker: Arc::new(Nobody::default()),
             model: None,
+            signing: SigningOptions::default(),
         }
     }
 }
@@ -129,6 +133,9 @@ pub struct Settings {
     pub(crate) desks: Semaphore,
     /// A place for answers with pictures, which take much memory.
     pub(crate) pictures: Arc<Semaphore>,
+    pub(crate) signing: SigningOptions,
+    pub(crate) logins: PathBuf,
+    signing_in: OnceCell<Arc<Signing>>,
     network: (network::Settings, OnceLock<Result<Network, String>>),
     guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
 }
@@ -169,6 +176,9 @@ impl Settings {
             pictures: Arc::new(Semaphore::new(PICTURES_AT_ONCE)),
             around: options.around,
             in_process: options.in_process,
+            signing: options.signing,
+            logins: options.places.logins(),
+            signing_in: OnceCell::new(),
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
         })
@@ -185,6 +195,13 @@ impl Settings {
         settings.extra_ca.extend(own.authorities);
         settings.identity = own.identity.or(settings.identity);
         new_network(&settings).map_err(unusable)
+    }
+
+    /// What every login shares, opened when the first one is needed.
+    pub(crate) async fn signing_in(&self) -> Result<Arc<Signing>, Cause> {
+        let opened =
+            self.signing_in.get_or_try_init(|| async { Signing::open(self).await.map(Arc::new) });
+        opened.await.cloned()
     }
 
     /// The guard, started with the first program. Without one, programs are still stopped whenever we can.
@@ -331,6 +348,10 @@ impl Host {
     }
 
     pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn shared_settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 

@@ -70,6 +70,7 @@ pub mod reveal;
 pub mod rulebook;
 pub mod ruling;
 mod shelf;
+pub mod signing;
 pub mod store;
 pub mod subscription;
 mod trouble;
@@ -77,5 +78,6 @@ pub mod upkeep;
 mod visit;
 pub mod yielded;
 
+pub use switchboard_auth as auth;
 pub use switchboard_config as config;
 pub use switchboard_wire as wire;

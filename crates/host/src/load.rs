@@ -8,6 +8,7 @@ use std::sync::Arc;
 use switchboard_config::approval::Approvals;
 use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
 use switchboard_config::hooks::Hook;
+use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::layer::{Layer, Naming, Shape};
 use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
@@ -74,6 +75,8 @@ pub struct Configuration {
     pub rules: Rules,
     /// Commands that answer servers' questions, an administrator's first.
     pub hooks: Vec<Hook>,
+    /// Who vouches for people; an administrator's word goes first.
+    pub identity_provider: Option<IdentityProvider>,
 }
 
 /// A source that was looked at.
@@ -105,6 +108,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         problems: Vec::new(),
         rules: Rules::default(),
         hooks: Vec::new(),
+        identity_provider: None,
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -146,6 +150,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         disabled,
         rules: reader.rules,
         hooks: reader.hooks,
+        identity_provider: reader.identity_provider,
     }
 }
 
@@ -178,6 +183,7 @@ struct Reader<'a> {
     problems: Vec<Problem>,
     rules: Rules,
     hooks: Vec<Hook>,
+    identity_provider: Option<IdentityProvider>,
 }
 
 impl Reader<'_> {
@@ -268,10 +274,11 @@ impl Reader<'_> {
             if path.symlink_metadata().is_ok() {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
-                let hooks = self.hooks.len();
+                let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
+                self.identity_provider = vouching;
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
                 for layer in &mut inputs.layers[before..] {
@@ -286,6 +293,9 @@ impl Reader<'_> {
         self.rules = std::mem::take(&mut self.rules).and(settings.permissions);
         inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
         self.hooks.extend(settings.hooks);
+        if self.identity_provider.is_none() {
+            self.identity_provider = settings.identity_provider;
+        }
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);
     }

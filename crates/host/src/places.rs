@@ -65,6 +65,11 @@ impl Places {
         self.state.join("eras.json")
     }
 
+    /// Logins at servers.
+    pub fn logins(&self) -> PathBuf {
+        self.data.join("logins")
+    }
+
     /// What tools looked like when they were approved.
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins.json")

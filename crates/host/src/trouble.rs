@@ -32,6 +32,11 @@ pub fn is_unauthorized(error: &CallError) -> bool {
     matches!(error, CallError::Lost(fault) if fault.status() == Some(401))
 }
 
+/// Does the server not let us in, or not as far as that?
+pub fn is_turned_away(error: &CallError) -> bool {
+    matches!(error, CallError::Lost(fault) if matches!(fault.status(), Some(401 | 403)))
+}
+
 /// Is the way to the server broken?
 pub fn is_terminal(error: &CallError) -> bool {
     match error {

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use switchboard_auth::scopes::StepUps;
 use switchboard_config::entry::TransportKind;
 use switchboard_wire::client::Respond;
 use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
@@ -35,6 +36,7 @@ use crate::engine::Settings;
 use crate::memo::Edit;
 use crate::remembered::{self, Remembered};
 use crate::shelf::News;
+use crate::signing::{self, LoginWish, Signatory, Signer};
 use crate::subscription::Pulse;
 use crate::trouble;
 
@@ -77,6 +79,7 @@ pub(super) struct Task {
     predecessor: Option<Leaving>,
     published: watch::Sender<Arc<View>>,
     state: State,
+    signatory: Signatory,
     /// Does the next attempt ignore what is remembered of a wall?
     is_asked_for: bool,
     dialling: Option<Dialling>,
@@ -161,6 +164,7 @@ impl Task {
             predecessor,
             published: watch::Sender::new(Arc::new(first)),
             state: State::Idle,
+            signatory: Signatory::default(),
             is_asked_for: false,
             dialling: None,
             rest: None,
@@ -176,6 +180,10 @@ impl Task {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.published.subscribe()
+    }
+
+    pub(super) fn signatory(&self) -> Signatory {
+        self.signatory.clone()
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
@@ -300,9 +308,11 @@ impl Task {
         let is_asked_for = std::mem::take(&mut self.is_asked_for);
         let (wanted, settings) = (self.wanted.clone(), self.settings.clone());
         let predecessor = self.predecessor.clone();
+        let signatory = self.signatory.clone();
         self.dialling = Some(Box::pin(async move {
             gone(predecessor).await;
-            open(wanted, settings, is_asked_for).await
+            let signer = signatory.signer(&wanted, &settings).await?;
+            open_signed(wanted, settings, signer, is_asked_for).await
         }));
     }
 
@@ -712,8 +722,50 @@ async fn at(when: Option<Instant>) {
     }
 }
 
+/// From a definition to a line, with somebody signing in on the way where the server wants that and somebody is
+/// there. The person's time is nobody's turn.
+async fn open_signed(
+    wanted: Wanted,
+    settings: Arc<Settings>,
+    signer: Option<Arc<Signer>>,
+    is_asked_for: bool,
+) -> Result<Line, Cause> {
+    let Some(signer) = signer else { return open(wanted, settings, None, is_asked_for).await };
+    let mut step_ups = StepUps::default();
+    let mut is_asked_for = is_asked_for || signer.has_login().await;
+    loop {
+        let opened = open(wanted.clone(), settings.clone(), Some(&signer), is_asked_for).await;
+        let cause = match opened {
+            Ok(line) => return Ok(line),
+            Err(cause) => cause,
+        };
+        let is_about_login = matches!(cause.kind, CauseKind::WantsLogin | CauseKind::Forbidden);
+        let guide = settings.signing.guide.as_deref();
+        let (Some(guide), true) = (guide.filter(|_| is_about_login), step_ups.take()) else {
+            return Err(with_trouble(cause, &signer));
+        };
+        if let Err(error) = signer.sign_in(guide, &LoginWish::default()).await {
+            return Err(cause.with(Evidence::Detail(signing::with_causes(&error))));
+        }
+        is_asked_for = true;
+    }
+}
+
+/// A failure with what stood in the way of signing in, where something did.
+fn with_trouble(cause: Cause, signer: &Signer) -> Cause {
+    match (&cause.kind, signer.trouble()) {
+        (CauseKind::WantsLogin, Some(trouble)) => cause.with(Evidence::Detail(trouble)),
+        (_, _) => cause,
+    }
+}
+
 /// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
-async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Result<Line, Cause> {
+async fn open(
+    wanted: Wanted,
+    settings: Arc<Settings>,
+    signer: Option<&Arc<Signer>>,
+    is_asked_for: bool,
+) -> Result<Line, Cause> {
     let window = match wanted.spec.transport.kind() {
         TransportKind::Stdio => &settings.local_window,
         TransportKind::Sse
@@ -733,6 +785,10 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     };
     let (address, hint, network) =
         prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
+    let address = match signer {
+        Some(signer) => signed(address, signer),
+        None => address,
+    };
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
@@ -772,6 +828,17 @@ async fn open(wanted: Wanted, settings: Arc<Settings>, is_asked_for: bool) -> Re
     };
     outcome.remember(&settings, key);
     dialled.map_err(|error| explain(&error, &address))
+}
+
+/// An address whose every request shows who we are.
+fn signed(address: Address, signer: &Signer) -> Address {
+    let keeper = signer.keeper.clone();
+    match address {
+        Address::Http(target) => Address::Http(target.authorize(keeper)),
+        Address::Sse(target) => Address::Sse(target.authorize(keeper)),
+        Address::WebSocket(target) => Address::WebSocket(target.authorize(keeper)),
+        other @ (Address::Program(_) | Address::Linked(_)) => other,
+    }
 }
 
 /// What there is to remember of an attempt.

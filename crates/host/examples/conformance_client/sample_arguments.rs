@@ -51,9 +51,9 @@ impl Samples {
         if let Some(first) = schema["enum"].as_array().and_then(|choices| choices.first()) {
             return first.clone();
         }
-        let kind = match &schema["type"] {
-            Json::Array(kinds) => kinds.first().and_then(Json::as_str),
-            kind => kind.as_str(),
+        let kind = match schema["type"].as_array() {
+            Some(kinds) => kinds.first().and_then(Json::as_str),
+            None => schema["type"].as_str(),
         };
         match kind {
             Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1)),

@@ -225,9 +225,9 @@ fn signer(premises: &Premises, ledger: &mut Ledger, visitor: &Visitor) -> Result
     let issuer = premises.issuer(&ledger.charter, visitor.site);
     let endpoint = format!("{issuer}/token");
     let is_for = |audience: &Value| *audience == json!(issuer) || *audience == json!(endpoint);
-    let is_for_us = match &claims["aud"] {
-        Value::Array(audiences) => audiences.iter().any(is_for),
-        audience => is_for(audience),
+    let is_for_us = match claims["aud"].as_array() {
+        Some(audiences) => audiences.iter().any(is_for),
+        None => is_for(&claims["aud"]),
     };
     if !is_for_us {
         return no("the assertion is for somebody else");

@@ -179,7 +179,13 @@ impl<'a> Suite<'a> {
         };
         let examples = self.workshop.target.join("debug").join("examples");
         command.arg(self.program()).arg("client");
-        command.arg("--command").arg(examples.join("conformance_client"));
+        // The suite takes one text, and cuts it at blanks.
+        let mut client = examples.join("conformance_client").into_os_string();
+        for word in planned.wishes() {
+            client.push(" ");
+            client.push(word);
+        }
+        command.arg("--command").arg(client);
         command.args(["--scenario", &planned.scenario, "--timeout", PATIENCE]);
         if let Some(version) = planned.group.version() {
             command.args(["--spec-version", version]);

@@ -70,6 +70,7 @@ pub mod reveal;
 pub mod rulebook;
 pub mod ruling;
 mod shelf;
+pub mod skill;
 pub mod store;
 pub mod subscription;
 mod trouble;

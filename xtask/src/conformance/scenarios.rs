@@ -85,6 +85,17 @@ pub struct Planned {
     pub scenario: String,
 }
 
+impl Planned {
+    /// What the person in front of the client wants, in words for it. A server cannot say so: whether skills are only
+    /// listed or also used is nobody's choice but theirs.
+    pub fn wishes(&self) -> &'static [&'static str] {
+        match self.scenario.starts_with("sep-2640-client-verify") {
+            true => &["--load-skills"],
+            false => &[],
+        }
+    }
+}
+
 /// What to run, from the suite's own list.
 pub fn planned(list: &str) -> Result<Vec<Planned>, SuiteError> {
     let lines = list.lines().skip_while(|line| !line.starts_with("Client scenarios")).skip(1);

@@ -21,6 +21,7 @@ use switchboard::connection::{Status, View};
 use switchboard::engine::{Host, Options};
 use switchboard::load;
 use switchboard::places::Places;
+use switchboard::skill;
 use switchboard::wire::message::Payload;
 
 use sample_arguments::Samples;
@@ -29,6 +30,8 @@ use willing_person::WillingPerson;
 
 /// What the server is called here.
 const SERVER: &str = "suite";
+/// The word by which whoever starts us says that skills are to be used.
+const LOAD_SKILLS: &str = "--load-skills";
 /// How long one request may take. The suite waits for thirty seconds in all.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -111,8 +114,31 @@ async fn use_everything(
         let arguments = sample_arguments::for_prompt(&decoded(prompt));
         ask(host, "prompts/get", json!({"name": prompt.name, "arguments": arguments})).await;
     }
+    let has_skills = view.introduction.as_ref().is_some_and(|it| {
+        it.capabilities.others.iter().any(|extension| extension == skill::EXTENSION)
+    });
+    if has_skills {
+        use_skills(host).await?;
+    }
     desk.audit.settle().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the skills, and loads them where whoever started us wants to use them: listing alone reads nothing.
+async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
+    let are_wanted = std::env::args().any(|it| it == LOAD_SKILLS);
+    for skill in host.skills(SERVER).await?.iter().filter(|_| are_wanted) {
+        // Files are read in the light of the skill; where that is not to be trusted, neither are they.
+        if let Err(error) = host.load_skill(SERVER, skill).await {
+            eprintln!("{}: {error}", skill.uri);
+            continue;
+        }
+        for file in skill.files.iter().filter(|file| file.uri != skill.uri) {
+            let read = host.skill_file(SERVER, skill, &file.uri).await;
+            println!("{}: {} bytes", file.uri, read?.len());
+        }
+    }
+    Ok(())
 }
 
 async fn ask(host: &Host, method: &str, params: Json) {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::conformance::SuiteError;
 use crate::run::StepError;
 use crate::tidy::TreeError;
 use crate::tools::ToolError;
@@ -27,6 +28,10 @@ pub enum Failure {
     Tree(TreeError),
     /// This many violations were printed.
     Walls(usize),
+    /// The conformance suite could not be run.
+    Suite(SuiteError),
+    /// This many scenarios were printed that are not as they should be.
+    Conformance(usize),
 }
 
 impl Failure {
@@ -50,9 +55,12 @@ impl Failure {
         match self {
             Failure::UnknownChore(_) => ExitCode::from(USAGE),
             Failure::Step(step) => ExitCode::from(step.code()),
-            Failure::Workshop(_) | Failure::Tool(_) | Failure::Tree(_) | Failure::Walls(_) => {
-                ExitCode::FAILURE
-            }
+            Failure::Workshop(_)
+            | Failure::Tool(_)
+            | Failure::Tree(_)
+            | Failure::Walls(_)
+            | Failure::Suite(_)
+            | Failure::Conformance(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -68,6 +76,10 @@ impl fmt::Display for Failure {
             Failure::Step(error) => error.fmt(out),
             Failure::Tree(error) => error.fmt(out),
             Failure::Walls(count) => write!(out, "{count} places break a wall"),
+            Failure::Suite(error) => error.fmt(out),
+            Failure::Conformance(count) => {
+                write!(out, "{count} scenarios of the conformance suite are not as they should be")
+            }
         }
     }
 }
@@ -75,7 +87,8 @@ impl fmt::Display for Failure {
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Failure::UnknownChore(_) | Failure::Walls(_) => None,
+            Failure::UnknownChore(_) | Failure::Walls(_) | Failure::Conformance(_) => None,
+            Failure::Suite(error) => error.source(),
             Failure::Workshop(error) => error.source(),
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
@@ -99,6 +112,12 @@ impl From<ToolError> for Failure {
 impl From<StepError> for Failure {
     fn from(error: StepError) -> Self {
         Failure::Step(error)
+    }
+}
+
+impl From<SuiteError> for Failure {
+    fn from(error: SuiteError) -> Self {
+        Failure::Suite(error)
     }
 }
 

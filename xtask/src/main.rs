@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's own chores, one word each.
 //! This file only picks the chore; the chores live in the files it names.
 
+mod conformance;
 mod failure;
 mod run;
 mod servers;
@@ -26,6 +27,8 @@ Chores:
   check             the same
   tidy              only the walls: who may use what, and where
   servers           install the servers of other people that tests talk to
+  conformance [WORD...]
+                    install and run the official client suite; only scenarios that hold a WORD, where there are any
   docs              write the reference pages and the outputs shown in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
   help              this text
@@ -56,6 +59,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
             println!("servers: {}", folder.display());
             Ok(())
         }
+        "conformance" => conformance::run(&Workshop::from_environment()?, rest),
         "docs" => docs(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
         "help" | "--help" | "-h" => {

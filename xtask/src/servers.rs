@@ -14,7 +14,8 @@ pub const VARIABLE: &str = "SWB_REAL_SERVERS";
 
 /// Where the pins lie.
 const PINS: &str = "crates/testkit/servers";
-const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
+/// Files that say what to install with npm.
+pub const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
 const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
 
 /// Fails where node is too old for the servers.
@@ -46,8 +47,10 @@ const PYTHON: Runtime = Runtime {
 /// Makes sure that every server is there in the pinned version; says where.
 pub fn prepare(workshop: &Workshop) -> Result<PathBuf, ToolError> {
     let folder = folder(workshop);
-    Pinned { name: "node", files: NODE_PINS }.install(workshop, &folder, packages_of_node)?;
-    Pinned { name: "python", files: PYTHON_PINS }.install(workshop, &folder, packages_of_python)?;
+    let node = Pinned { name: "node", pins: PINS, files: NODE_PINS };
+    node.install(workshop, &folder, packages_of_node)?;
+    let python = Pinned { name: "python", pins: PINS, files: PYTHON_PINS };
+    python.install(workshop, &folder, packages_of_python)?;
     Ok(folder)
 }
 
@@ -56,23 +59,27 @@ pub fn folder(workshop: &Workshop) -> PathBuf {
     workshop.target.join("tools").join("servers")
 }
 
-/// Files that say what to install, all of them in [`PINS`].
-struct Pinned {
-    name: &'static str,
-    files: &'static [&'static str],
+/// Files that say what to install.
+pub struct Pinned {
+    /// What the stamp is called.
+    pub name: &'static str,
+    /// The folder that they lie in.
+    pub pins: &'static str,
+    /// Which they are.
+    pub files: &'static [&'static str],
 }
 
 impl Pinned {
     /// Installs unless exactly these pins were installed before. The stamp is written last, so that an
     /// install that was interrupted is begun anew.
-    fn install(
+    pub fn install(
         &self,
         workshop: &Workshop,
         folder: &Path,
         install: fn(&Workshop, &Path) -> Result<(), ToolError>,
     ) -> Result<(), ToolError> {
         let fail = |error: io::Error| ToolError::unreadable("the pinned servers", error);
-        let pins = workshop.root.join(PINS);
+        let pins = workshop.root.join(self.pins);
         let mut wanted = String::new();
         for file in self.files {
             wanted.push_str(&fs::read_to_string(pins.join(file)).map_err(fail)?);
@@ -90,7 +97,8 @@ impl Pinned {
     }
 }
 
-fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
+/// Installs what a lock file of npm names.
+pub fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
     NODE.prepare(workshop)?;
     NPM.prepare(workshop)?;
     let mut npm = workshop.program("npm");
@@ -98,7 +106,7 @@ fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError>
     let mut attempts = Attempts::default();
     match attempts.run(npm) {
         true => Ok(()),
-        false => Err(attempts.into_error("the servers that run on node")),
+        false => Err(attempts.into_error("packages that run on node")),
     }
 }
 
@@ -164,7 +172,7 @@ fn as_root(workshop: &Workshop, program: &str) -> Command {
 }
 
 /// Whether a command ends well. What it says is thrown away.
-fn is_well(mut command: Command) -> bool {
+pub fn is_well(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
@@ -182,7 +190,11 @@ mod tests {
             fs::write(folder.join("log"), before + &pins).unwrap();
             Ok(())
         };
-        Pinned { name: "test", files: &["pins"] }.install(workshop, &folder(workshop), log)
+        Pinned { name: "test", pins: PINS, files: &["pins"] }.install(
+            workshop,
+            &folder(workshop),
+            log,
+        )
     }
 
     #[test]
@@ -204,7 +216,7 @@ mod tests {
         pinned(&workshop, "one.").unwrap();
         fs::write(root.path().join(PINS).join("pins"), "two.").unwrap();
         let failing = |_: &Workshop, _: &Path| Err(Attempts::default().into_error("it"));
-        let pins = Pinned { name: "test", files: &["pins"] };
+        let pins = Pinned { name: "test", pins: PINS, files: &["pins"] };
 
         assert!(pins.install(&workshop, &folder(&workshop), failing).is_err());
         pinned(&workshop, "two.").unwrap();

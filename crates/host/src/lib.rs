@@ -71,6 +71,7 @@ pub mod rulebook;
 pub mod ruling;
 mod shelf;
 pub mod signing;
+pub mod skill;
 pub mod store;
 pub mod subscription;
 mod trouble;

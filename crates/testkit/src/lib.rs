@@ -1,5 +1,8 @@
 //! Temp homes, project trees, a runner, servers that follow a script and a look at processes, for Switchboard's own tests.
 
+pub mod authority;
+pub mod connector_account;
+mod loopback;
 pub mod processes;
 pub mod quirk;
 mod ran;
@@ -10,6 +13,8 @@ pub mod scripted;
 mod served;
 mod terminal;
 
+pub use authority::Authority;
+pub use connector_account::ConnectorAccount;
 pub use quirk::{Cursors, Quirk};
 pub use ran::Ran;
 pub use scene::{MANAGED, Scene};

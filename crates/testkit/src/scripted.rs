@@ -27,10 +27,10 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-pub(crate) use actor::Life;
 pub use actor::Recorded;
+pub(crate) use actor::{Actor, Life};
 pub use carried::Transport;
-pub(crate) use carried::{Running, run};
+pub(crate) use carried::{Running, document, recorded_headers, router, run, status, with_header};
 pub use over_stdio::{linger, serve_network, serve_stdio};
 
 use crate::script::Script;

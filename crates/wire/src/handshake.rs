@@ -108,7 +108,7 @@ async fn probe(peer: &Peer, offer: &Offer) -> Result<Client, HandshakeError> {
         },
         opened = &mut initialize => match opened {
             Ok(client) => Ok(client),
-            Err(error) if !is_a_refusal(&error) => Err(error),
+            Err(error) if !was_answered(&error) => Err(error),
             Err(error) => match discover.await {
                 Verdict::Modern(client) => Ok(*client),
                 Verdict::Legacy | Verdict::Failed(_) => Err(error),
@@ -120,6 +120,15 @@ async fn probe(peer: &Peer, offer: &Offer) -> Result<Client, HandshakeError> {
 /// Did the server hear the question and say no?
 fn is_a_refusal(error: &HandshakeError) -> bool {
     matches!(error.kind, HandshakeErrorKind::Call(CallError::Remote(_)))
+}
+
+/// Did the server answer at all? A modern one that answers whatever it is asked makes no sense to `initialize`, and
+/// the answer to the first question is still to come.
+fn was_answered(error: &HandshakeError) -> bool {
+    match &error.kind {
+        HandshakeErrorKind::NoCommonVersion { .. } | HandshakeErrorKind::Unreadable => true,
+        HandshakeErrorKind::Call(_) => is_a_refusal(error),
+    }
 }
 
 async fn discover(peer: &Peer, offer: &Offer) -> Verdict {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value as Json;
-use testkit::{Script, Scripted};
+use testkit::{Script, Scripted, Served};
 
 /// Where an example is: built beside the tests that run now.
 fn example(name: &str) -> PathBuf {
@@ -50,4 +50,15 @@ fn an_example_answers_questions_and_permits_by_itself() {
     assert!(said.starts_with("inn asks: "), "{said}");
     assert!(said.contains("Ada") && said.contains('4'), "{said}");
     assert!(said.ends_with("not permitted: only tables are booked here\n"), "{said}");
+}
+
+#[test]
+fn the_client_of_the_conformance_suite_uses_everything_that_a_server_has() {
+    for script in [Script::legacy(), Script::modern()] {
+        let served = Served::http(script.resources(2).prompts(1));
+        let said = run("conformance_client", &["a word of the suite", served.url()]);
+        assert!(said.contains("echo: sample\n") && said.contains("add: "), "{said}");
+        assert_eq!(said.matches("resources/read: ").count(), 2, "{said}");
+        assert_eq!(said.matches("prompts/get: ").count(), 1, "{said}");
+    }
 }

@@ -146,7 +146,8 @@ impl Arrived {
     }
 }
 
-fn router(transport: Transport, actor: Arc<Actor>) -> Router {
+/// A server as something that axum can serve.
+pub fn router(transport: Transport, actor: Arc<Actor>) -> Router {
     let shared = Conversation::new(&actor, Outlet::nowhere(), Opened::Yes);
     let sessions = Mutex::default();
     let refusals = AtomicUsize::new(0);
@@ -180,7 +181,8 @@ async fn answer(State(house): State<Arc<House>>, request: Request) -> Response {
     }
 }
 
-fn recorded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+/// Headers as they are recorded.
+pub fn recorded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }

@@ -38,6 +38,17 @@ pub fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Rep
     Reply::read(BufReader::new(written(method, url, headers, body)))
 }
 
+/// Sends a request, and returns whatever comes before the connection ends.
+pub fn all_that_comes(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<String> {
+    let mut text = String::new();
+    written(method, url, headers, body).read_to_string(&mut text).map(|_| text)
+}
+
 fn written(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
     let (_, rest) = url.split_once("://").expect("a URL has a scheme");
     let (host, path) = rest.split_once('/').expect("a URL has a path");

@@ -177,6 +177,26 @@ async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
     assert_eq!(client.expect("it is modern").introduction().era, Era::Modern);
 }
 
+#[tokio::test(start_paused = true)]
+async fn nonsense_in_answer_to_the_second_question_is_not_the_last_word() {
+    let (ours, mut theirs) = memory::pair();
+    tokio::spawn(async move {
+        let mut first = None;
+        while let Ok(Arrival::Message(Message::Request { id, method, .. })) = theirs.next().await {
+            if &*method == "server/discover" {
+                first = Some(id);
+                continue;
+            }
+            let nonsense = Ok(Payload::of(&json!({"resultType": "complete"})).expect("JSON"));
+            theirs.push(Message::Answer { id: Some(id), outcome: nonsense }.into());
+            let outcome = Ok(Payload::of(&discovered()).expect("JSON"));
+            theirs.push(Message::Answer { id: first.take(), outcome }.into());
+        }
+    });
+    let (client, _connection) = open(ours, Hint::Unknown).await;
+    assert_eq!(client.expect("it is modern").introduction().era, Era::Modern);
+}
+
 #[tokio::test]
 async fn a_server_that_exits_on_the_question_is_told_from_one_that_refuses_it() {
     let (link, _heard) = serve(|_, _| Reply::Exit);

@@ -1,0 +1,155 @@
+//! The program that the official conformance suite starts, with the address of a server as its last word.
+//! It does what any program does that embeds the host: it writes an entry, connects, and uses everything that the
+//! server has. It does not know which scenario runs; what a scenario hands over becomes configuration.
+
+mod sample_arguments;
+mod suite_context;
+mod willing_person;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use switchboard::address::Around;
+use switchboard::ask::Question;
+use switchboard::calling::{Desk, ToolCall};
+use switchboard::catalogue::{Item, List};
+use switchboard::connection::state::Persistence;
+use switchboard::connection::{Status, View};
+use switchboard::engine::{Host, Options};
+use switchboard::load;
+use switchboard::places::Places;
+use switchboard::skill;
+use switchboard::wire::message::Payload;
+
+use sample_arguments::Samples;
+use suite_context::SuiteContext;
+use willing_person::WillingPerson;
+
+/// What the server is called here.
+const SERVER: &str = "suite";
+/// The word by which whoever starts us says that skills are to be used.
+const LOAD_SKILLS: &str = "--load-skills";
+/// How long one request may take. The suite waits for thirty seconds in all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<ExitCode, Box<dyn Error>> {
+    let url = std::env::args().next_back().filter(|it| it.starts_with("http"));
+    let url = url.ok_or("the server's address is the last word")?;
+    let context = SuiteContext::from_variable(std::env::var(suite_context::VARIABLE).ok())?;
+
+    let folder = tempfile::tempdir()?;
+    let places = Places::below(folder.path());
+    let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
+    let mut options = Options::new(places.clone(), around);
+    options.asker = Arc::new(WillingPerson);
+    options.model = Some(Arc::new(WillingPerson));
+    options.persistence = Persistence::Once;
+    let (host, task) = Host::start(options)?;
+    let servers = json!({"mcpServers": {SERVER: context.entry(&url)}});
+    host.apply(&load::of_program("conformance_client", &servers.to_string())).await;
+    let snapshot = host.settled().await;
+
+    let code = match snapshot.servers.get(SERVER) {
+        Some(view) if view.status == Status::Connected => {
+            use_everything(&host, &places, view, &context).await?
+        }
+        Some(view) => {
+            eprintln!("{}: {:?}", view.status.id(), view.status.cause());
+            ExitCode::FAILURE
+        }
+        None => return Err("the entry was not taken".into()),
+    };
+    host.stop().await;
+    task.await?;
+    Ok(code)
+}
+
+/// Calls every tool, reads every resource and asks for every prompt. What the server refuses is told and no failure:
+/// some scenarios refuse on purpose.
+async fn use_everything(
+    host: &Host,
+    places: &Places,
+    view: &View,
+    context: &SuiteContext,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let desk = Desk::new(host, places)?.trusting(SERVER);
+    let samples = Samples::new(view.catalogue.items(List::Tools).iter().map(decoded));
+    let pool = host.pool();
+    for tool in pool.tools().iter().filter(|it| it.server == SERVER) {
+        let wished = context.calls_of(&tool.name);
+        let calls = match wished.is_empty() {
+            true => vec![samples.for_tool(&tool.name)],
+            false => wished,
+        };
+        for arguments in calls {
+            let mut call = ToolCall::new(&tool.exposed, arguments);
+            call.patience = PATIENCE;
+            match host.call(&desk, call).await {
+                Ok(result) => println!("{}: {}", tool.name, result.text()),
+                Err(error) => eprintln!("{}: {error}", tool.name),
+            }
+        }
+    }
+    for kept_back in pool.quarantined() {
+        eprintln!("{}: {}", kept_back.tool, kept_back.reason);
+    }
+    for resource in view.catalogue.items(List::Resources) {
+        ask(host, "resources/read", json!({"uri": resource.name})).await;
+    }
+    for prompt in view.catalogue.items(List::Prompts) {
+        let arguments = sample_arguments::for_prompt(&decoded(prompt));
+        ask(host, "prompts/get", json!({"name": prompt.name, "arguments": arguments})).await;
+    }
+    let has_skills = view.introduction.as_ref().is_some_and(|it| {
+        it.capabilities.others.iter().any(|extension| extension == skill::EXTENSION)
+    });
+    if has_skills {
+        use_skills(host).await?;
+    }
+    desk.audit.settle().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the skills, and loads them where whoever started us wants to use them: listing alone reads nothing.
+async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
+    let are_wanted = std::env::args().any(|it| it == LOAD_SKILLS);
+    for skill in host.skills(SERVER).await?.iter().filter(|_| are_wanted) {
+        // Files are read in the light of the skill; where that is not to be trusted, neither are they.
+        if let Err(error) = host.load_skill(SERVER, skill).await {
+            eprintln!("{}: {error}", skill.uri);
+            continue;
+        }
+        for file in skill.files.iter().filter(|file| file.uri != skill.uri) {
+            let read = host.skill_file(SERVER, skill, &file.uri).await;
+            println!("{}: {} bytes", file.uri, read?.len());
+        }
+    }
+    Ok(())
+}
+
+async fn ask(host: &Host, method: &str, params: Json) {
+    let mut question = Question::harmless(method, PATIENCE);
+    question.params = Some(Payload::from_json(params.to_string().into()));
+    match host.ask(SERVER, question).await {
+        Ok(answer) => println!("{method}: {} bytes", answer.as_bytes().len()),
+        Err(error) => eprintln!("{method}: {error}"),
+    }
+}
+
+fn decoded(item: &Item) -> Json {
+    item.raw.decode().unwrap_or_default()
+}

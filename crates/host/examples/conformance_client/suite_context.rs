@@ -1,0 +1,64 @@
+//! What a scenario hands over, and the configuration that it becomes: who we are to an authorization server goes
+//! into the entry's `oauth`, calls that it wishes for are made as they are.
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+/// The variable in which the suite hands it over.
+pub const VARIABLE: &str = "MCP_CONFORMANCE_CONTEXT";
+
+/// Each member of a context that says who we are, and the key of `oauth` that says the same in an entry.
+const IDENTITY: &[(&str, &str)] = &[
+    ("client_id", "clientId"),
+    ("client_secret", "clientSecret"),
+    ("private_key_pem", "privateKey"),
+    ("signing_algorithm", "signingAlgorithm"),
+    ("valid_jwt", "assertion"),
+];
+
+/// A call that a scenario wishes for.
+#[derive(Debug, Deserialize)]
+struct WishedCall {
+    name: String,
+    #[serde(default)]
+    arguments: Json,
+}
+
+/// What a scenario hands over.
+#[derive(Debug, Default, Deserialize)]
+pub struct SuiteContext {
+    #[serde(default, rename = "toolCalls")]
+    tool_calls: Vec<WishedCall>,
+    #[serde(flatten)]
+    rest: Map<String, Json>,
+}
+
+impl SuiteContext {
+    /// Reads the variable; without one, nothing is handed over.
+    pub fn from_variable(value: Option<String>) -> Result<SuiteContext, serde_json::Error> {
+        value.map_or_else(|| Ok(SuiteContext::default()), |text| serde_json::from_str(&text))
+    }
+
+    /// The server as an entry of a configuration file.
+    pub fn entry(&self, url: &str) -> Json {
+        let mut entry = json!({"type": "http", "url": url});
+        let known = IDENTITY
+            .iter()
+            .filter_map(|&(member, key)| Some((key.to_owned(), self.rest.get(member)?.clone())));
+        let mut oauth: Map<String, Json> = known.collect();
+        if self.rest.contains_key("idp_issuer") {
+            oauth.insert("xaa".to_owned(), Json::Bool(true));
+        }
+        if !oauth.is_empty() {
+            entry["oauth"] = Json::Object(oauth);
+        }
+        entry
+    }
+
+    /// The arguments of every call of a tool that is wished for. An argument that is null is not given.
+    pub fn calls_of(&self, tool: &str) -> Vec<Json> {
+        let calls = self.tool_calls.iter().filter(|call| call.name == tool);
+        let given = calls.map(|call| call.arguments.as_object().cloned().unwrap_or_default());
+        given.map(|it| it.into_iter().filter(|(_, value)| !value.is_null()).collect()).collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! Whom an authority knows: registration, documents that clients publish, and how a client shows who it is.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::{Url, form_urlencoded};
+
+use super::charter::{Charter, Documents, Habit, Registration};
+use super::ledger::{Client, Ledger};
+use super::premises::{Premises, Visitor};
+use super::sighting::Site;
+use super::signature_key::Unverified;
+use crate::scripted::{document, with_header};
+
+/// How long a client's document may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How large it may be.
+const LARGEST: usize = 64 * 1024;
+const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// Why a request at a token endpoint is refused: the word of the standards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub status: u16,
+    pub error: String,
+    pub description: &'static str,
+}
+
+impl Refusal {
+    pub fn new(error: &str, description: &'static str) -> Refusal {
+        let status = if error == "invalid_client" { 401 } else { 400 };
+        Refusal { status, error: error.to_owned(), description }
+    }
+
+    /// As an answer of this authority.
+    pub fn response(&self, charter: &Charter) -> Response {
+        let mut body = json!({"error": self.error, "error_description": self.description});
+        let code = match charter.has(&Habit::ErrorsLookWell) {
+            true => {
+                body["ok"] = json!(false);
+                StatusCode::OK
+            }
+            false => StatusCode::from_u16(self.status).expect("these are real statuses"),
+        };
+        not_stored(document(code, Body::from(body.to_string())))
+    }
+}
+
+/// With the header that keeps an answer out of every cache.
+pub(super) fn not_stored(response: Response) -> Response {
+    with_header(response, "cache-control", "no-store")
+}
+
+/// Registers a client (RFC 7591).
+pub(super) fn register(premises: &Premises, visitor: &Visitor) -> Response {
+    let mut ledger = premises.ledger();
+    let asked: Value = serde_json::from_str(&visitor.seen.body).unwrap_or_default();
+    let redirects: Option<Vec<String>> = asked["redirect_uris"]
+        .as_array()
+        .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    let method = asked["token_endpoint_auth_method"].as_str().unwrap_or("client_secret_basic");
+    let secret = match ledger.charter.registration {
+        Registration::Absent => return document(StatusCode::NOT_FOUND, Body::empty()),
+        Registration::Refused => {
+            let refusal = Refusal::new("access_denied", "nobody may register here");
+            return Refusal { status: 403, ..refusal }.response(&ledger.charter);
+        }
+        Registration::WithSecret => Some(ledger.word("secret")),
+        Registration::Public => None,
+    };
+    if redirects.as_ref().is_none_or(Vec::is_empty) {
+        let refusal = Refusal::new("invalid_redirect_uri", "there is no redirect_uri");
+        return refusal.response(&ledger.charter);
+    }
+    let id = ledger.word("client");
+    ledger.tally.registrations += 1;
+    let mut answer = asked.clone();
+    answer["client_id"] = json!(id);
+    answer["token_endpoint_auth_method"] = match (&secret, method) {
+        (None, _) => json!("none"),
+        (Some(_), "none") => json!("client_secret_basic"),
+        (Some(_), method) => json!(method),
+    };
+    if let Some(secret) = &secret {
+        answer["client_secret"] = json!(secret);
+        answer["client_secret_expires_at"] = json!(0);
+    }
+    ledger.clients.insert(id, Client { secret, key: None, redirects });
+    not_stored(document(StatusCode::CREATED, Body::from(answer.to_string())))
+}
+
+/// A client by its id; one whose id is an address is asked there, where documents are taken.
+pub(super) async fn known(premises: &Premises, site: Site, id: &str) -> Option<Client> {
+    {
+        let ledger = premises.ledger();
+        if let Some(client) = ledger.clients.get(id) {
+            return Some(client.clone());
+        }
+        if site == Site::Identity || ledger.charter.documents == Documents::Unknown {
+            return None;
+        }
+    }
+    let url = Url::parse(id).ok()?;
+    let published = timeout(PATIENCE, fetch(&url)).await.ok()??;
+    if published["client_id"] != id {
+        return None;
+    }
+    let redirects = published["redirect_uris"].as_array()?.iter();
+    let redirects = redirects.filter_map(Value::as_str).map(str::to_owned).collect();
+    let client = Client { redirects: Some(redirects), ..Client::default() };
+    premises.ledger().clients.insert(id.to_owned(), client.clone());
+    Some(client)
+}
+
+async fn fetch(url: &Url) -> Option<Value> {
+    let address = url.socket_addrs(|| None).ok()?;
+    let stream = TcpStream::connect(&address[..]).await.ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let driver = tokio::spawn(connection);
+    let request = hyper::Request::get(url.path()).header("host", url.authority());
+    let request = request.body(Empty::<Bytes>::new()).ok()?;
+    let response = sender.send_request(request).await.ok()?;
+    let body = Limited::new(response.into_body(), LARGEST).collect().await.ok()?.to_bytes();
+    driver.abort();
+    serde_json::from_slice(&body).ok()
+}
+
+impl Client {
+    /// May its people be sent here? The port of a loopback address is free (RFC 8252).
+    pub fn may_return_to(&self, redirect: &str) -> bool {
+        let Ok(wanted) = Url::parse(redirect) else { return false };
+        let Some(redirects) = &self.redirects else { return is_loopback(&wanted) };
+        redirects.iter().any(|allowed| match Url::parse(allowed) {
+            Ok(mut allowed) if is_loopback(&allowed) => {
+                allowed.set_port(wanted.port()).is_ok() && allowed == wanted
+            }
+            Ok(_) | Err(_) => allowed == redirect,
+        })
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
+}
+
+/// Who asks for tokens, once they have shown it.
+pub(super) fn identify(
+    premises: &Premises,
+    ledger: &mut Ledger,
+    visitor: &Visitor,
+) -> Result<String, Refusal> {
+    let seen = &visitor.seen;
+    let no = |description| Err(Refusal::new("invalid_client", description));
+    let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
+    let ways = [
+        basic.is_some(),
+        seen.fields.contains_key("client_secret"),
+        seen.fields.contains_key("client_assertion"),
+    ];
+    if ways.iter().filter(|&&it| it).count() > 1 {
+        return Err(Refusal::new("invalid_request", "a client shows who it is in one way only"));
+    }
+    let (method, id, shown) = if let Some(basic) = basic {
+        let Some((id, secret)) = from_basic(basic) else { return no("that is no Basic") };
+        ("client_secret_basic", id, Some(secret))
+    } else if seen.fields.contains_key("client_assertion") {
+        let id = signer(premises, ledger, visitor)?;
+        ("private_key_jwt", id, None)
+    } else {
+        let secret = seen.fields.get("client_secret").cloned();
+        let method = if secret.is_some() { "client_secret_post" } else { "none" };
+        (method, seen.field("client_id").to_owned(), secret)
+    };
+    let is_taken = ledger.charter.auth_methods.iter().any(|it| it == method);
+    if visitor.site != Site::Identity && !is_taken {
+        return no("clients do not show who they are in this way here");
+    }
+    let Some(client) = ledger.clients.get(&id) else { return no("nobody has this id") };
+    let is_right = match method {
+        "private_key_jwt" => true,
+        "none" => client.secret.is_none() && client.key.is_none(),
+        _ => client.secret.is_some() && client.secret == shown,
+    };
+    match is_right {
+        true => Ok(id),
+        false => no("that is not how this client shows who it is"),
+    }
+}
+
+fn from_basic(text: &str) -> Option<(String, String)> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (id, secret) = text.split_once(':')?;
+    // Both are written as in a form (RFC 6749, section 2.3.1).
+    let plain =
+        |part: &str| form_urlencoded::parse(part.as_bytes()).next().map(|(it, _)| it.into_owned());
+    Some((plain(id)?, plain(secret).unwrap_or_default()))
+}
+
+/// Who signed a client's assertion (RFC 7523).
+fn signer(premises: &Premises, ledger: &mut Ledger, visitor: &Visitor) -> Result<String, Refusal> {
+    let no = |description| Err(Refusal::new("invalid_client", description));
+    if visitor.seen.field("client_assertion_type") != ASSERTION {
+        return no("that is no assertion of a known type");
+    }
+    let Some(token) = Unverified::read(visitor.seen.field("client_assertion")) else {
+        return no("the assertion is no token");
+    };
+    let claims = &token.claims;
+    let id = claims["sub"].as_str().unwrap_or_default().to_owned();
+    let key = ledger.clients.get(&id).and_then(|client| client.key.clone());
+    if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
+        return no("the assertion is signed by somebody else");
+    }
+    let issuer = premises.issuer(&ledger.charter, visitor.site);
+    let endpoint = format!("{issuer}/token");
+    let is_for = |audience: &Value| *audience == json!(issuer) || *audience == json!(endpoint);
+    let is_for_us = match claims["aud"].as_array() {
+        Some(audiences) => audiences.iter().any(is_for),
+        None => is_for(&claims["aud"]),
+    };
+    if !is_for_us {
+        return no("the assertion is for somebody else");
+    }
+    if claims["exp"].as_u64().is_none_or(|until| until <= super::now()) {
+        return no("the assertion is over");
+    }
+    match claims["jti"].as_str() {
+        Some(name) if ledger.used_names.insert(format!("assertion {name}")) => Ok(id),
+        Some(_) | None => no("the assertion was used before, or has no name"),
+    }
+}

@@ -1,0 +1,163 @@
+//! Keys on the curve P-256 and the tokens that they sign (JWS with ES256), made and read by hand.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+/// A key that signs. It does not print.
+pub struct SignatureKey {
+    pair: EcdsaKeyPair,
+}
+
+impl std::fmt::Debug for SignatureKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignatureKey(…)")
+    }
+}
+
+impl Default for SignatureKey {
+    fn default() -> SignatureKey {
+        SignatureKey::new()
+    }
+}
+
+impl SignatureKey {
+    /// A new key.
+    pub fn new() -> SignatureKey {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
+        SignatureKey { pair: pair.expect("a key can be made") }
+    }
+
+    /// The public half.
+    pub fn public(&self) -> Value {
+        // An uncompressed point: a byte that says so, then both coordinates.
+        let point = self.pair.public_key().as_ref();
+        json!({"kty": "EC", "crv": "P-256", "x": encoded(&point[1..33]), "y": encoded(&point[33..65])})
+    }
+
+    /// The private half in PKCS #8, as the text that files hold.
+    pub fn pem(&self) -> String {
+        let der = self.pair.to_pkcs8v1().expect("a key that was made can be written");
+        let text = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
+        let lines: Vec<&str> =
+            (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
+    }
+
+    /// A signed token. The header gets `alg` by itself.
+    pub fn sign(&self, mut header: Value, claims: &Value) -> String {
+        header["alg"] = json!("ES256");
+        let message = format!(
+            "{}.{}",
+            encoded(header.to_string().as_bytes()),
+            encoded(claims.to_string().as_bytes())
+        );
+        let signature = self.pair.sign(&SystemRandom::new(), message.as_bytes());
+        let signature = signature.expect("a message can be signed");
+        format!("{message}.{}", encoded(signature.as_ref()))
+    }
+}
+
+/// A token that was read; nothing is checked yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unverified {
+    /// Its header.
+    pub header: Value,
+    /// What it says.
+    pub claims: Value,
+    message: String,
+    signature: Vec<u8>,
+}
+
+impl Unverified {
+    /// Reads a token.
+    pub fn read(token: &str) -> Option<Unverified> {
+        let (message, signature) = token.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
+        let json = |part: &str| serde_json::from_slice(&decoded(part)?).ok();
+        Some(Unverified {
+            header: json(header)?,
+            claims: json(claims)?,
+            message: message.to_owned(),
+            signature: decoded(signature)?,
+        })
+    }
+
+    /// Did the owner of this public key sign it, with ES256?
+    pub fn is_signed_by(&self, key: &Value) -> bool {
+        let coordinate = |name: &str| decoded(key[name].as_str()?).filter(|it| it.len() == 32);
+        let (Some(x), Some(y)) = (coordinate("x"), coordinate("y")) else { return false };
+        let point = [&[4], &x[..], &y[..]].concat();
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
+        self.header["alg"] == "ES256"
+            && key.verify(self.message.as_bytes(), &self.signature).is_ok()
+    }
+}
+
+/// The thumbprint of a public key (RFC 7638).
+pub fn thumbprint(key: &Value) -> String {
+    // The members that count, in the order of their names, without a blank.
+    let canonical = format!(
+        "{{\"crv\":{},\"kty\":{},\"x\":{},\"y\":{}}}",
+        key["crv"], key["kty"], key["x"], key["y"]
+    );
+    hashed(canonical.as_bytes())
+}
+
+/// SHA-256 in the alphabet of URLs.
+pub fn hashed(bytes: &[u8]) -> String {
+    encoded(digest(&SHA256, bytes).as_ref())
+}
+
+/// Text that nobody can guess.
+pub fn unguessable() -> String {
+    let mut bytes = [0_u8; 12];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
+    encoded(&bytes)
+}
+
+fn encoded(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_key_that_signed_verifies_and_only_what_it_signed() {
+        let (key, other) = (SignatureKey::new(), SignatureKey::new());
+        let token = key.sign(json!({"typ": "JWT"}), &json!({"sub": "ada"}));
+        let read = Unverified::read(&token).unwrap();
+        assert_eq!(read.claims, json!({"sub": "ada"}));
+        assert!(read.is_signed_by(&key.public()));
+        assert!(!read.is_signed_by(&other.public()));
+        let (_, signature) = token.rsplit_once('.').unwrap();
+        let forged = other.sign(json!({}), &json!({"sub": "eve"}));
+        let (message, _) = forged.rsplit_once('.').unwrap();
+        assert!(
+            !Unverified::read(&format!("{message}.{signature}"))
+                .unwrap()
+                .is_signed_by(&key.public())
+        );
+    }
+
+    #[test]
+    fn a_thumbprint_is_that_of_the_standard() {
+        // Section 3.1 of RFC 7638 has an RSA key; this one is that of RFC 9449, figure 3 and section 6.1.
+        let key = json!({"kty": "EC", "crv": "P-256",
+            "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs",
+            "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA"});
+        assert_eq!(thumbprint(&key), "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I");
+    }
+}

@@ -1,0 +1,156 @@
+//! An account with connectors: a list of them behind a bearer token, and a proxy through which each is reached.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::authority::unguessable;
+use crate::loopback::{Keeper, Port};
+use crate::script::Script;
+use crate::scripted::{
+    Actor, Life, Recorded, Transport, document, recorded_headers, router, status, with_header,
+};
+
+/// A connector of the account.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    /// What people call it.
+    pub name: String,
+    /// The vendor's own address, which nobody reaches.
+    pub vendor_url: String,
+    /// The server behind the proxy.
+    pub script: Script,
+}
+
+impl Connector {
+    /// A well-behaved one.
+    pub fn new(name: &str) -> Connector {
+        let vendor_url = format!("https://mcp.{}.example/", name.to_lowercase().replace(' ', "-"));
+        Connector { name: name.to_owned(), vendor_url, script: Script::both() }
+    }
+}
+
+/// The account, on a thread of its own. Dropping it ends it and every connection to it.
+#[derive(Debug)]
+pub struct ConnectorAccount {
+    origin: String,
+    office: Arc<Office>,
+    /// Ends with us.
+    _keeper: Keeper,
+}
+
+#[derive(Debug)]
+struct Office {
+    connectors: Vec<Value>,
+    page_size: usize,
+    bearer: Mutex<String>,
+    recorded: Mutex<Vec<Recorded>>,
+}
+
+impl ConnectorAccount {
+    /// Starts one with these connectors, listed in pages of this size.
+    pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorAccount> {
+        let port = Port::open()?;
+        let origin = port.origin.clone();
+        let listed = connectors.iter().enumerate().map(|(at, connector)| {
+            let vendor: String =
+                form_urlencoded::byte_serialize(connector.vendor_url.as_bytes()).collect();
+            let url = format!("{origin}/proxy/{at}/mcp?mcp_url={vendor}");
+            json!({"id": format!("connector-{at}"), "name": connector.name, "url": url})
+        });
+        let office = Arc::new(Office {
+            connectors: listed.collect(),
+            page_size: page_size.max(1),
+            bearer: Mutex::new(new_bearer()),
+            recorded: Mutex::default(),
+        });
+        let mut front = Router::new().route("/v1/connectors", get(list));
+        for (at, connector) in connectors.iter().enumerate() {
+            let actor = Actor::new(connector.script.clone(), Life::Guest);
+            front = front.nest_service(&format!("/proxy/{at}"), router(Transport::Http, actor));
+        }
+        let front = front.with_state(Arc::clone(&office));
+        let front = front.layer(from_fn_with_state(Arc::clone(&office), admit));
+        let keeper = Keeper::serve("connectors", vec![(port, front)])?;
+        Ok(ConnectorAccount { origin, office, _keeper: keeper })
+    }
+
+    /// Where connectors are listed.
+    pub fn url(&self) -> String {
+        format!("{}/v1/connectors", self.origin)
+    }
+
+    /// The token that is good now.
+    pub fn bearer(&self) -> String {
+        self.office.bearer().clone()
+    }
+
+    /// Makes the token worthless, and another one good.
+    pub fn rotate(&self) -> String {
+        let fresh = new_bearer();
+        self.office.bearer().clone_from(&fresh);
+        fresh
+    }
+
+    /// Every request so far, in order.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.office.recorded.lock().expect("nobody panics with it").clone()
+    }
+}
+
+impl Office {
+    fn bearer(&self) -> std::sync::MutexGuard<'_, String> {
+        self.bearer.lock().expect("nobody panics with it")
+    }
+}
+
+fn new_bearer() -> String {
+    format!("session-{}", unguessable())
+}
+
+async fn admit(State(office): State<Arc<Office>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return status(StatusCode::BAD_REQUEST);
+    };
+    office.recorded.lock().expect("nobody panics with it").push(Recorded {
+        method: parts.method.to_string(),
+        path: parts.uri.to_string(),
+        headers: recorded_headers(&parts.headers),
+        body: serde_json::from_slice(&bytes).ok(),
+    });
+    let wanted = format!("Bearer {}", *office.bearer());
+    let is_known =
+        parts.headers.get("authorization").is_some_and(|it| it.as_bytes() == wanted.as_bytes());
+    match is_known {
+        true => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        false => {
+            let refusal = document(StatusCode::UNAUTHORIZED, Body::from("{}"));
+            with_header(refusal, "www-authenticate", "Bearer error=\"invalid_token\"")
+        }
+    }
+}
+
+/// A page of the list. A cursor is the number of the connector that it begins with.
+async fn list(State(office): State<Arc<Office>>, request: Request) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let cursor = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "cursor");
+    let Ok(from) = cursor.map_or(Ok(0), |(_, value)| value.parse::<usize>()) else {
+        return status(StatusCode::BAD_REQUEST);
+    };
+    let all = &office.connectors;
+    let page: Vec<&Value> = all.iter().skip(from).take(office.page_size).collect();
+    let next = from + page.len();
+    let next = (next < all.len()).then(|| next.to_string());
+    let answer = json!({"connectors": page, "nextCursor": next});
+    document(StatusCode::OK, Body::from(answer.to_string()))
+}

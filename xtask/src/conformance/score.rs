@@ -1,0 +1,152 @@
+//! What came of a scenario: its checks, counted by their status, and whether that is as it should be.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::scenarios::Planned;
+
+/// The file that the suite leaves, in a folder of its own.
+const CHECKS: &str = "checks.json";
+
+/// Checks that have nothing to look at, each with the reason. Any other that is skipped is a failure.
+const EXPECTED_SKIPS: &[ExpectedSkips] = &[ExpectedSkips {
+    scenario: "http-standard-headers",
+    check: "sep-2243-client-includes-standard-headers",
+    // A modern client sends neither `initialize` nor `notifications/initialized`.
+    most: 2,
+}];
+
+struct ExpectedSkips {
+    scenario: &'static str,
+    check: &'static str,
+    most: usize,
+}
+
+/// What came of one scenario.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Score {
+    /// What was run.
+    pub planned: Planned,
+    /// Checks that went well.
+    pub successes: usize,
+    /// Checks that failed.
+    pub failures: Vec<String>,
+    /// Checks that went half well.
+    pub warnings: Vec<String>,
+    /// Checks that had nothing to look at and should have had.
+    pub skipped: Vec<String>,
+    /// Checks that had nothing to look at, as was expected.
+    pub expected_skips: usize,
+    /// Did the suite say that all is well?
+    has_ended_well: bool,
+}
+
+impl Score {
+    /// Counts the checks of a scenario.
+    pub fn new(planned: Planned, checks: &[Json], has_ended_well: bool) -> Score {
+        let of = |status: &str| -> Vec<String> {
+            let those = checks.iter().filter(|check| check["status"] == status);
+            those.map(|check| check["id"].as_str().unwrap_or("?").to_owned()).collect()
+        };
+        let mut skipped = of("SKIPPED");
+        let all = skipped.len();
+        for expected in EXPECTED_SKIPS.iter().filter(|it| it.scenario == planned.scenario) {
+            let mut left = expected.most;
+            skipped.retain(|id| {
+                let is_expected = id == expected.check && left > 0;
+                left -= usize::from(is_expected);
+                !is_expected
+            });
+        }
+        Score {
+            planned,
+            successes: of("SUCCESS").len(),
+            failures: of("FAILURE"),
+            warnings: of("WARNING"),
+            expected_skips: all - skipped.len(),
+            skipped,
+            has_ended_well,
+        }
+    }
+
+    /// Did something succeed, and everything that was looked at? A scenario that only skips has shown nothing.
+    pub fn is_good(&self) -> bool {
+        let bad = [&self.failures, &self.warnings, &self.skipped];
+        self.has_ended_well && self.successes > 0 && bad.iter().all(|it| it.is_empty())
+    }
+}
+
+/// The checks below a folder that was empty before the scenario ran.
+pub fn checks_below(folder: &Path) -> io::Result<Vec<Json>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(checks_below(&path)?);
+        } else if path.file_name().is_some_and(|name| name == CHECKS) {
+            let text = fs::read_to_string(&path)?;
+            found.extend(serde_json::from_str::<Vec<Json>>(&text).map_err(io::Error::other)?);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::conformance::scenarios::Group;
+
+    fn score(scenario: &str, checks: &[(&str, &str)]) -> Score {
+        let planned = Planned { group: Group::V20260728, scenario: scenario.to_owned() };
+        let checks: Vec<Json> =
+            checks.iter().map(|(id, status)| json!({"id": id, "status": status})).collect();
+        Score::new(planned, &checks, true)
+    }
+
+    #[test]
+    fn one_bad_check_spoils_a_scenario() {
+        assert!(score("a", &[("x", "SUCCESS"), ("y", "INFO")]).is_good());
+        for bad in ["FAILURE", "WARNING", "SKIPPED"] {
+            assert!(!score("a", &[("x", "SUCCESS"), ("y", bad)]).is_good(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_that_shows_nothing_is_not_good() {
+        assert!(!score("a", &[]).is_good());
+        assert!(!score("a", &[("x", "INFO")]).is_good());
+    }
+
+    #[test]
+    fn only_so_many_skips_are_expected_and_only_where_they_are() {
+        let id = "sep-2243-client-includes-standard-headers";
+        let (good, skip) = (("x", "SUCCESS"), (id, "SKIPPED"));
+        let both = score("http-standard-headers", &[good, skip, skip]);
+        assert!(both.is_good());
+        assert_eq!(both.expected_skips, 2);
+        assert!(!score("http-standard-headers", &[good, skip, skip, skip]).is_good());
+        assert!(!score("tools_call", &[good, skip]).is_good());
+    }
+
+    #[test]
+    fn a_client_that_ends_badly_is_not_good() {
+        let planned = Planned { group: Group::V20260728, scenario: "a".to_owned() };
+        let checks = [json!({"id": "x", "status": "SUCCESS"})];
+        assert!(!Score::new(planned, &checks, false).is_good());
+    }
+
+    #[test]
+    fn checks_are_found_however_deep_they_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("auth").join("x-2026");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join(CHECKS), r#"[{"id": "a", "status": "SUCCESS"}]"#).unwrap();
+        fs::write(deep.join("stdout.txt"), "not JSON").unwrap();
+        assert_eq!(checks_below(folder.path()).unwrap().len(), 1);
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
@@ -38,6 +38,7 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
         server,
         peer,
         level: Arc::new(AtomicU8::new(Level::Info.rank())),
+        roots_changed: Arc::default(),
         calls: JoinSet::new(),
         cancels: HashMap::new(),
         followed: BTreeSet::new(),
@@ -78,6 +79,8 @@ struct Conversation {
     peer: Peer,
     /// How much a legacy client wants to hear, by rank.
     level: Arc<AtomicU8>,
+    /// How often the client said that its folders changed.
+    roots_changed: Arc<AtomicU64>,
     calls: JoinSet<Id>,
     cancels: HashMap<Id, oneshot::Sender<()>>,
     /// Resources that a legacy client follows.
@@ -180,6 +183,7 @@ impl Conversation {
             peer: self.peer.clone(),
             answers,
             level: self.level.clone(),
+            roots_changed: self.roots_changed.clone(),
         });
         let (server, reception) = (self.server.clone(), self.reception.clone());
         self.calls.spawn(async move {
@@ -203,8 +207,13 @@ impl Conversation {
     }
 
     fn hear(&mut self, method: &str, params: Option<&Payload>) {
-        if method != "notifications/cancelled" {
-            return;
+        match method {
+            "notifications/cancelled" => {}
+            "notifications/roots/list_changed" => {
+                self.roots_changed.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
         }
         let params: Json = params.and_then(|it| it.decode().ok()).unwrap_or_default();
         let id = Id::from_json(&params["requestId"]);

@@ -74,10 +74,19 @@ pub enum ClientRoots {
     Ignored,
 }
 
-/// Talks to one client until its link ends, and ends what it started. Dropping the future does so too.
+/// Talks to one client until its link ends, and ends what it started. Dropping the future does so too, but nobody
+/// waits for it then.
 pub async fn serve(settings: Settings, link: impl Link) {
+    serve_until(settings, link, std::future::pending()).await;
+}
+
+/// The same, until somebody wants it to end.
+pub async fn serve_until(settings: Settings, link: impl Link, stop: impl Future<Output = ()>) {
     let place = Workplace::new(settings);
-    server(&place).serve(link).await;
+    tokio::select! {
+        () = server(&place).serve(link) => {}
+        () = stop => {}
+    }
     place.end().await;
 }
 

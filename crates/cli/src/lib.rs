@@ -24,9 +24,11 @@ pub mod reference;
 pub mod report;
 pub mod session;
 pub mod shell;
+mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
+mod workbench;
 mod writing;
 
 use std::path::PathBuf;

@@ -66,9 +66,8 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
 async fn read(place: &Arc<Workplace>, it: &BashOutput) -> Result<Output, Stop> {
     // Before anything counts as read.
     let filter = it.filter.as_deref().map(RegexMatcher::new_line_matcher).transpose();
-    let filter = filter.map_err(|error| {
-        Stop::failed(format!("the regular expression makes no sense: {error}"))
-    })?;
+    let filter = filter
+        .map_err(|error| Stop::failed(format!("the regular expression makes no sense: {error}")))?;
     let wait = Duration::from_millis(it.wait.unwrap_or(0).min(LONGEST_WAIT));
     let news = place.jobs.news(&it.bash_id, wait, SHOWN).await?;
     let text = match &filter {

@@ -72,7 +72,10 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
 }
 
 async fn bash(place: &Arc<Workplace>, context: &Context, it: &Bash) -> Result<Output, Stop> {
-    if it.command.trim().is_empty() || it.command.len() > LONGEST_COMMAND || it.command.contains('\0') {
+    if it.command.trim().is_empty()
+        || it.command.len() > LONGEST_COMMAND
+        || it.command.contains('\0')
+    {
         return Err(Stop::failed(format!(
             "a command has from 1 to {LONGEST_COMMAND} bytes, none of them zero; put a longer one in a file"
         )));
@@ -86,7 +89,8 @@ async fn bash(place: &Arc<Workplace>, context: &Context, it: &Bash) -> Result<Ou
     let within = it.timeout.map(|it| Duration::from_millis(it.clamp(1, LONGEST)));
     if it.run_in_background {
         let name = place.jobs.begin(&order, None)?;
-        let words = format!("`{name}` runs in the background; BashOutput reads it, KillBash ends it");
+        let words =
+            format!("`{name}` runs in the background; BashOutput reads it, KillBash ends it");
         return Ok(Output::value(json!({"bashId": name}), words));
     }
     let within = within.unwrap_or(Duration::from_millis(USUAL));
@@ -95,7 +99,10 @@ async fn bash(place: &Arc<Workplace>, context: &Context, it: &Bash) -> Result<Ou
     if let Some(folder) = &ran.folder
         && !place.stand(&grounds, folder)
     {
-        notes = format!("({} is not an allowed folder; the next command begins in the first one)\n", folder.display());
+        notes = format!(
+            "({} is not an allowed folder; the next command begins in the first one)\n",
+            folder.display()
+        );
     }
     let folder = place.folder(&grounds)?.display().to_string();
     Ok(shown(&ran, &notes, &folder))

@@ -43,9 +43,7 @@ impl NotText {
         match self {
             NotText::Binary => "it is binary",
             NotText::Broken(Encoding::Utf8 | Encoding::Utf8Marked) => "it is not valid UTF-8",
-            NotText::Broken(Encoding::Utf16Little | Encoding::Utf16Big) => {
-                "it is not valid UTF-16"
-            }
+            NotText::Broken(Encoding::Utf16Little | Encoding::Utf16Big) => "it is not valid UTF-16",
         }
     }
 }

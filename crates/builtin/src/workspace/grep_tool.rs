@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use ignore::types::{Types, TypesBuilder};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -158,7 +157,8 @@ fn grep(turn: &Turn, it: &Grep) -> Result<Output, Stop> {
     let seen = if is_folder {
         let ignored = Ignored::from_flag(it.include_ignored);
         walk::files(turn, &start, ignored, types, |entry| {
-            let fits = filter.as_ref().is_none_or(|it| it.is_match(walk::below(entry.path(), folder)));
+            let fits =
+                filter.as_ref().is_none_or(|it| it.is_match(walk::below(entry.path(), folder)));
             match fits {
                 true => search.look_into(entry.path()),
                 false => ControlFlow::Continue(()),
@@ -194,9 +194,9 @@ fn matcher(it: &Grep) -> Result<RegexMatcher, Stop> {
         true => builder.dot_matches_new_line(true),
         false => builder.crlf(true),
     };
-    builder.build(&it.pattern).map_err(|error| {
-        Stop::failed(format!("the regular expression makes no sense: {error}"))
-    })
+    builder
+        .build(&it.pattern)
+        .map_err(|error| Stop::failed(format!("the regular expression makes no sense: {error}")))
 }
 
 fn searcher(it: &Grep) -> Searcher {
@@ -204,7 +204,12 @@ fn searcher(it: &Grep) -> Searcher {
         Mode::Content => own.or(it.context).unwrap_or(0).min(MOST_AROUND),
         Mode::FilesWithMatches | Mode::Count => 0,
     };
+    let ends = match it.multiline {
+        true => LineTerminator::byte(b'\n'),
+        false => LineTerminator::crlf(),
+    };
     SearcherBuilder::new()
+        .line_terminator(ends)
         .line_number(true)
         .multi_line(it.multiline)
         .before_context(around(it.before))
@@ -283,8 +288,9 @@ impl Search<'_> {
             count: 0,
             follows_gap: false,
         };
-        let searched = self.searcher.search_file(&self.matcher, &opened.file, &mut sink);
-        let count = if searched.is_ok() { sink.count } else { 0 };
+        // One that cannot be read to its end has what was found until then.
+        let _read_to_the_end = self.searcher.search_file(&self.matcher, &opened.file, &mut sink);
+        let count = sink.count;
         if count > 0 {
             match self.it.output_mode {
                 Mode::Content => {}
@@ -357,9 +363,7 @@ impl Found {
             let _infallible =
                 writeln!(words, "{}{mark}{}{mark}{}", line.path, line.number, line.text);
         }
-        let line = |it: &Line| {
-            json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match})
-        };
+        let line = |it: &Line| json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match});
         let lines: Vec<Json> = self.lines.iter().map(line).collect();
         (json!({"mode": "content", "lines": lines}), words)
     }

@@ -43,8 +43,7 @@ pub(super) enum Before<'a> {
 pub(super) fn take_in(spot: &Spot) -> Result<Held, Denial> {
     let opened = spot.open()?;
     let size = u64::try_from(opened.status.st_size).unwrap_or(0);
-    let too_large =
-        |size| Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST };
+    let too_large = |size| Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST };
     if size > LARGEST {
         return Err(too_large(size));
     }
@@ -146,10 +145,12 @@ impl Draft {
             return Err(Denial::Swapped { path: spot.path.clone() });
         };
         match before {
-            Before::Nothing => rename_new(&self.folder, draft, name).map_err(|error| match error {
-                Errno::EXIST => Denial::Changed { path: spot.path.clone() },
-                other => fail(other),
-            })?,
+            Before::Nothing => {
+                rename_new(&self.folder, draft, name).map_err(|error| match error {
+                    Errno::EXIST => Denial::Changed { path: spot.path.clone() },
+                    other => fail(other),
+                })?
+            }
             Before::File(_) => {
                 renameat(&self.folder, draft, &self.folder, name).map_err(fail)?;
             }

@@ -30,8 +30,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
-const FOREGROUND: &str =
-    "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
+const FOREGROUND: &str = "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
 /// The same for a command whose folder does not matter.
 const BACKGROUND: &str = "eval \"$1\"";
 
@@ -138,8 +137,7 @@ impl Jobs {
         let transcript = transcript(order, number)?;
         let folder_file = order.outputs.join(format!("folder-{number}"));
         let (said, errand) = self.start(order, FOREGROUND, &folder_file)?;
-        let attending =
-            attend(said, errand, &transcript, Until { within, kill: Arc::default() });
+        let attending = attend(said, errand, &transcript, Until { within, kill: Arc::default() });
         let ending = attending.await;
         let folder = std::fs::read(&folder_file).ok().and_then(|bytes| folder_in(&bytes));
         let _never_made = std::fs::remove_file(&folder_file);
@@ -239,8 +237,7 @@ impl Jobs {
         let guard = self.guard.get_or_init(|| {
             self.guard_program.as_ref().and_then(|program| Guard::start(program).ok())
         });
-        let keeping =
-            Keeping { guard: guard.clone(), flock: self.flock, ..Keeping::default() };
+        let keeping = Keeping { guard: guard.clone(), flock: self.flock, ..Keeping::default() };
         let env = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let mut program = Program {
             command: "bash".into(),

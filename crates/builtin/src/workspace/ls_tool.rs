@@ -94,9 +94,7 @@ fn list(turn: &Turn, it: &List) -> Result<Output, Stop> {
             entries.push(Entry { name, kind, size: u64::try_from(status.st_size).unwrap_or(0) });
         }
     }
-    entries.sort_by(|a, b| {
-        (a.kind != "folder", &a.name).cmp(&(b.kind != "folder", &b.name))
-    });
+    entries.sort_by(|a, b| (a.kind != "folder", &a.name).cmp(&(b.kind != "folder", &b.name)));
     let total = entries.len();
     entries.truncate(MOST);
     let path = spot.path.display().to_string();

@@ -102,7 +102,10 @@ fn shown(spot: &Spot, held: &Held, it: &Read) -> Result<Output, Stop> {
         }
         Err(why) => {
             let size = held.bytes.len();
-            return Err(Stop::failed(format!("`{path}` cannot be shown: {} ({size} bytes)", why.words())));
+            return Err(Stop::failed(format!(
+                "`{path}` cannot be shown: {} ({size} bytes)",
+                why.words()
+            )));
         }
     };
     if is_notebook && let Some(notebook) = ipynb::read(&text) {
@@ -126,7 +129,9 @@ fn lines(path: &str, text: &str, encoding: &str, it: &Read) -> Result<Output, St
     let total = text.lines().count();
     let first = it.offset.unwrap_or(1).max(1);
     if first > total.max(1) {
-        return Err(Stop::failed(format!("`{path}` has {total} lines; line {first} is beyond its end")));
+        return Err(Stop::failed(format!(
+            "`{path}` has {total} lines; line {first} is beyond its end"
+        )));
     }
     let wanted = it.limit.unwrap_or(USUAL_LINES);
     let mut shown: Vec<String> = Vec::new();
@@ -156,7 +161,9 @@ fn lines(path: &str, text: &str, encoding: &str, it: &Read) -> Result<Output, St
     }
     if next <= total {
         about["nextOffset"] = Json::from(next);
-        words.push_str(&format!("(lines {next} to {total} are not shown; go on with offset {next})\n"));
+        words.push_str(&format!(
+            "(lines {next} to {total} are not shown; go on with offset {next})\n"
+        ));
     }
     if encoding == "unknown" {
         words.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");

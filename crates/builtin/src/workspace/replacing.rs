@@ -89,7 +89,9 @@ pub(super) fn replace(text: &str, wanted: Replacement<'_>) -> Result<Replaced, M
     }
     let ends = LineEnds::of(text);
     let adopted = with_returns(wanted.old);
-    let old = match text.contains(wanted.old) {
+    // Where every line ends with both, a line feed alone would be half of an end.
+    let is_as_written = ends != LineEnds::ReturnFeed && text.contains(wanted.old);
+    let old = match is_as_written {
         true => wanted.old,
         false => adopted.as_str(),
     };
@@ -227,8 +229,7 @@ impl Mismatch {
                         Differs::Blanks => "differs in blanks only",
                         Differs::Words => "is like it",
                     };
-                    let _infallible =
-                        write!(text, "\nline {} {how}:\n{}", place.line, place.text);
+                    let _infallible = write!(text, "\nline {} {how}:\n{}", place.line, place.text);
                 }
                 text
             }
@@ -253,10 +254,11 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_but_the_match_is_changed(
-            before in "[a-c\r\n ]{0,40}", old in "[a-c\n]{1,6}", after in "[a-c\r\n ]{0,40}",
-            new in "[x-z\n]{0,6}",
+            before in "([a-c ]|\r\n|\n){0,20}", old in "[a-c\n]{1,6}", after in "([a-c ]|\r\n|\n){0,20}",
+            new in "[x-z\n]{0,6}", has_returns: bool,
         ) {
             let text = format!("{before}{old}{after}");
+            let text = if has_returns { with_returns(&text) } else { text };
             match replace(&text, once(&old, &new)) {
                 Ok(replaced) => {
                     let start = replaced.start;
@@ -268,6 +270,7 @@ mod tests {
                     let took = &text[start..start + taken];
                     prop_assert_eq!(took.replace("\r\n", "\n"), old.replace("\r\n", "\n"));
                 }
+                Err(Mismatch::NoChange) => prop_assert_eq!(old, new),
                 Err(mismatch) => {
                     let is_ambiguous = matches!(mismatch, Mismatch::Ambiguous { .. });
                     prop_assert!(is_ambiguous, "{:?}", mismatch);
@@ -290,8 +293,8 @@ mod tests {
             lines in prop::collection::vec("[a-c]{1,4}", 2..8), new in "[x\n]{1,5}",
         ) {
             let text = lines.join("\r\n") + "\r\n";
-            let old = format!("{}\n", lines[0]);
-            if let Ok(replaced) = replace(&text, everywhere(&old, &new)) {
+            for old in [format!("{}\n", lines[0]), format!("\n{}", lines[1])] {
+                let replaced = replace(&text, everywhere(&old, &new)).expect("it is there");
                 let bare = replaced.text.replace("\r\n", "");
                 prop_assert!(!bare.contains('\n') && !bare.contains('\r'), "{:?}", replaced.text);
             }
@@ -304,7 +307,10 @@ mod tests {
             replace("aaa", once("aa", "b")),
             Err(Mismatch::Ambiguous { count: 2, lines: vec![1, 1] })
         );
-        assert_eq!(replace("ééé", once("éé", "b")).unwrap_err().advice().matches("2 times").count(), 1);
+        assert_eq!(
+            replace("ééé", once("éé", "b")).unwrap_err().advice().matches("2 times").count(),
+            1
+        );
     }
 
     #[test]

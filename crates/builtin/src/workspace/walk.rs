@@ -96,7 +96,8 @@ pub(super) fn pattern(pattern: &str, start: &Path) -> Result<GlobMatcher, Stop> 
     let inside = from_start.map_or(pattern, |rest| rest.trim_start_matches('/'));
     let inside = inside.strip_prefix("./").unwrap_or(inside);
     let glob = GlobBuilder::new(inside).literal_separator(true).build();
-    let glob = glob.map_err(|error| Stop::failed(format!("the pattern makes no sense: {error}")))?;
+    let glob =
+        glob.map_err(|error| Stop::failed(format!("the pattern makes no sense: {error}")))?;
     Ok(glob.compile_matcher())
 }
 

@@ -195,10 +195,8 @@ impl Turn {
         // Said first: who has not read a file that is not there is told so.
         spot.status()?;
         let held = self.known(&spot)?;
-        let decoded = decode(&held.bytes).map_err(|why| Denial::NotText {
-            path: spot.path.clone(),
-            what: why.words(),
-        })?;
+        let decoded = decode(&held.bytes)
+            .map_err(|why| Denial::NotText { path: spot.path.clone(), what: why.words() })?;
         Ok(Known { spot, decoded, held })
     }
 

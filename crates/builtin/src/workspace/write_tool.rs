@@ -73,7 +73,6 @@ fn write(turn: &Turn, it: &Write) -> Result<Output, Stop> {
     let path = spot.path.display().to_string();
     let lines = it.content.lines().count();
     let done = if is_new { "is new" } else { "was written anew" };
-    let about =
-        json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
+    let about = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
     Ok(Output::value(about, format!("`{path}` {done}: {lines} lines, {} bytes", bytes.len())))
 }

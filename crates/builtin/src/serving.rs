@@ -2,6 +2,7 @@
 //! One task owns it; each question that takes time has a task of its own, which ends when the client cancels.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -29,8 +30,10 @@ const AT_ONCE: usize = 64;
 const MOST_FOLLOWED: usize = 256;
 const MOST_LISTENERS: usize = 16;
 
-/// Talks to one client until its link ends.
-pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
+/// Talks to one client until its link ends, or until somebody wants it to end. Calls that are under way then are
+/// dropped, and their client is told.
+pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L, stop: impl Future<Output = ()>) {
+    let mut stop = pin!(stop);
     let mut news = server.herald().listen();
     let Connection { peer, mut events, task } = Peer::start(link);
     let mut conversation = Conversation {
@@ -46,6 +49,7 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
     };
     loop {
         tokio::select! {
+            () = &mut stop => break,
             event = events.recv() => match event {
                 Some(Event::Request(request)) => conversation.be_asked(request).await,
                 Some(Event::Notification { method, params }) => {
@@ -69,6 +73,8 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
         }
     }
     conversation.calls.shutdown().await;
+    // Handlers may have left something to threads that holds the connection too.
+    conversation.peer.hang_up();
     drop(conversation);
     let _statistics = task.await;
 }

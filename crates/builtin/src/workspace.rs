@@ -83,10 +83,7 @@ pub async fn serve(settings: Settings, link: impl Link) {
 /// The same, until somebody wants it to end.
 pub async fn serve_until(settings: Settings, link: impl Link, stop: impl Future<Output = ()>) {
     let place = Workplace::new(settings);
-    tokio::select! {
-        () = server(&place).serve(link) => {}
-        () = stop => {}
-    }
+    server(&place).serve_until(link, stop).await;
     place.end().await;
 }
 

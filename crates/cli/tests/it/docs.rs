@@ -53,6 +53,11 @@ fn docs_walk_through_permissions_is_what_happens() {
     walk(&docs().join("permissions.md"));
 }
 
+#[test]
+fn docs_walk_through_the_workspace_is_what_happens() {
+    walk(&docs().join("workspace.md"));
+}
+
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
 #[track_caller]
 fn walk(page: &Path) {

@@ -39,6 +39,7 @@ mod resources;
 mod result;
 mod search;
 mod secrets;
+mod serve;
 mod status;
 mod subscribe;
 mod support;

@@ -20,6 +20,7 @@ mod kill_bash_tool;
 mod known;
 mod ls_tool;
 mod multi_edit_tool;
+pub mod pdf_text;
 mod read_tool;
 mod replacing;
 mod review_prompt;
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard_wire::link::Link;
-use switchboard_wire::process::GuardProgram;
+use switchboard_wire::process::{GuardProgram, Program};
 
 use crate::server::Server;
 use workplace::Workplace;
@@ -54,6 +55,9 @@ pub struct Settings {
     pub outputs: PathBuf,
     /// Who ends commands when this process can not.
     pub guard: Option<GuardProgram>,
+    /// A program that reads the text out of PDFs: one whose `main` calls [`pdf_text::read_out`]. Without it they are not
+    /// shown.
+    pub pdf_reader: Option<Program>,
 }
 
 impl fmt::Debug for Settings {

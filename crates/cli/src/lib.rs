@@ -47,6 +47,9 @@ pub fn run(managed: PathBuf) -> ExitCode {
         switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
     }
+    if workbench::is_pdf_reader() {
+        return workbench::read_pdf();
+    }
     if shell::answered(managed.clone()) {
         return ExitCode::SUCCESS;
     }

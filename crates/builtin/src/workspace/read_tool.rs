@@ -1,4 +1,4 @@
-//! `Read`: a file's text by lines, a picture, a notebook's cells.
+//! `Read`: a file's text by lines, a picture, a notebook's cells, the text of a PDF.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::denial::Denial;
 use super::grounds::Spot;
 use super::holding::{self, Held};
 use super::ipynb;
+use super::pdf_text;
 use super::workplace::{Turn, Workplace, numbered};
 use crate::content::Output;
 use crate::context::Context;
@@ -38,7 +39,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         async move { place.work(context, move |turn| read(&turn, &it)).await }
     };
     let description = "Reads a file. Text comes with line numbers, which are not part of it: 2000 lines unless `limit` says \
-        otherwise, from line `offset` on. Also shows pictures (PNG, JPEG, GIF, WebP) and the cells of notebooks (.ipynb). \
+        otherwise, from line `offset` on. Also shows pictures (PNG, JPEG, GIF, WebP), the cells of notebooks (.ipynb) and the text of PDFs. \
         A file must be read before it can be edited.";
     let line = json!({"type": "integer", "minimum": 1});
     Tool::new("Read", description, read)
@@ -55,7 +56,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
-                "kind": {"enum": ["text", "image", "notebook"]},
+                "kind": {"enum": ["text", "image", "notebook", "pdf"]},
                 "content": {"type": "string", "description": "The text that is shown, without line numbers."},
                 "startLine": line,
                 "lines": {"type": "integer", "minimum": 0, "description": "How many lines are shown."},
@@ -84,7 +85,10 @@ fn read(turn: &Turn, it: &Read) -> Result<Output, Stop> {
         }
         held => held?,
     };
-    let output = shown(&spot, &held, it)?;
+    let output = match pdf_text::is_pdf(&held.bytes) {
+        true => pdf(turn, &spot, it)?,
+        false => shown(&spot, &held, it)?,
+    };
     turn.remember(&spot, held.stamp);
     Ok(output)
 }
@@ -111,7 +115,19 @@ fn shown(spot: &Spot, held: &Held, it: &Read) -> Result<Output, Stop> {
     if is_notebook && let Some(notebook) = ipynb::read(&text) {
         return Ok(notebook.output(&path, encoding));
     }
-    lines(&path, &text, encoding, it)
+    lines(&path, &text, Kind::Text { encoding }, it)
+}
+
+/// The text of a PDF, which another process makes out: the file is a stranger's, and the library has no limits.
+fn pdf(turn: &Turn, spot: &Spot, it: &Read) -> Result<Output, Stop> {
+    let path = spot.path.display().to_string();
+    let reader = turn.pdf_reader();
+    let reader = reader
+        .ok_or_else(|| Stop::failed(format!("`{path}` is a PDF, which cannot be read here")))?;
+    let file = spot.open()?.file;
+    let text = pdf_text::text_of(reader, file)
+        .map_err(|why| Stop::failed(format!("the text of `{path}` cannot be made out: {why}")))?;
+    lines(&path, &text, Kind::Pdf, it)
 }
 
 fn picture(path: &str, bytes: &[u8], format: image::ImageFormat) -> Result<Output, Stop> {
@@ -125,7 +141,14 @@ fn picture(path: &str, bytes: &[u8], format: image::ImageFormat) -> Result<Outpu
     Ok(Output::value(about, words).and_image(&fitted.bytes, fitted.mime))
 }
 
-fn lines(path: &str, text: &str, encoding: &str, it: &Read) -> Result<Output, Stop> {
+/// What lines are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text { encoding: &'static str },
+    Pdf,
+}
+
+fn lines(path: &str, text: &str, kind: Kind, it: &Read) -> Result<Output, Stop> {
     let total = text.lines().count();
     let first = it.offset.unwrap_or(1).max(1);
     if first > total.max(1) {
@@ -147,14 +170,17 @@ fn lines(path: &str, text: &str, encoding: &str, it: &Read) -> Result<Output, St
     let next = first + shown.len();
     let mut about = json!({
         "path": path,
-        "kind": "text",
+        "kind": "pdf",
         "content": shown.join("\n"),
         "startLine": first,
         "lines": shown.len(),
         "totalLines": total,
-        "encoding": encoding,
-        "lineEnds": LineEnds::of(text).id(),
     });
+    if let Kind::Text { encoding } = kind {
+        about["kind"] = json!("text");
+        about["encoding"] = json!(encoding);
+        about["lineEnds"] = json!(LineEnds::of(text).id());
+    }
     let mut words = numbered(shown.iter().map(String::as_str), first);
     if total == 0 {
         words.push_str("(the file is empty)\n");
@@ -165,7 +191,7 @@ fn lines(path: &str, text: &str, encoding: &str, it: &Read) -> Result<Output, St
             "(lines {next} to {total} are not shown; go on with offset {next})\n"
         ));
     }
-    if encoding == "unknown" {
+    if kind == (Kind::Text { encoding: "unknown" }) {
         words.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");
     }
     Ok(Output::value(about, words))

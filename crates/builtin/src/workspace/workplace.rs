@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use switchboard_wire::process::Program;
 use tempfile::TempDir;
 use url::Url;
 
@@ -157,6 +158,11 @@ pub(super) struct Known {
 }
 
 impl Turn {
+    /// The program that reads PDFs.
+    pub(super) fn pdf_reader(&self) -> Option<&Program> {
+        self.place.settings.pdf_reader.as_ref()
+    }
+
     /// A place to look at.
     pub(super) fn find(&self, path: &str) -> Result<Spot, Denial> {
         self.grounds.find(path, Access::Read)

@@ -51,6 +51,7 @@ impl Bench {
             environment: vec![("PATH".to_owned(), path)],
             outputs: home.path().join("kept"),
             guard: None,
+            pdf_reader: None,
         };
         let (ours, theirs) = memory::pair();
         let serving = tokio::spawn(workspace::serve(settings, theirs));

@@ -183,6 +183,61 @@ fn its_end_is_clean_and_takes_everything_along() {
     }
 }
 
+/// A PDF with one page for each text.
+fn pdf(texts: &[&str]) -> Vec<u8> {
+    let page = |at: usize| 4 + 2 * at;
+    let kids: String = (0..texts.len()).map(|at| format!("{} 0 R ", page(at))).collect();
+    let mut objects = vec![
+        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
+        format!("<</Type/Pages/Kids[{kids}]/Count {}>>", texts.len()),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
+    ];
+    for (at, text) in texts.iter().enumerate() {
+        let content = format!("BT /F 12 Tf 72 720 Td ({text}) Tj ET");
+        objects.push(format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 3 0 R>>>>/Contents {} 0 R>>",
+            page(at) + 1
+        ));
+        objects.push(format!("<</Length {}>>stream\n{content}\nendstream", content.len()));
+    }
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+    for (number, object) in (1..).zip(&objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
+    }
+    let start = file.len();
+    let size = objects.len() + 1;
+    file.push_str(&format!(
+        "{table}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"
+    ));
+    file.into_bytes()
+}
+
+#[test]
+fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
+    let scene = scene();
+    let good = pdf(&["Hello there", "The second page"]);
+    std::fs::write(scene.path("good.pdf"), &good).expect("it is written");
+    std::fs::write(scene.path("cut.pdf"), &good[..good.len() / 2]).expect("it is written");
+    let deep = ["%PDF-1.4\n1 0 obj\n", &"[".repeat(300_000)].concat();
+    let deep = format!("{deep}\nendobj\nxref\n0 1\ntrailer<</Root 1 0 R>>\nstartxref\n9\n%%EOF");
+    scene.write("deep.pdf", &deep);
+    let mut raw = Raw::modern(&scene, &[]);
+    let read = raw.call("Read", json!({"file_path": "good.pdf"}));
+    let content = read["structuredContent"]["content"].as_str().expect("a text");
+    assert_eq!(content, "[page 1]\nHello there\n\n[page 2]\nThe second page\n", "{read}");
+    assert_eq!(read["structuredContent"]["kind"], "pdf");
+    for path in ["cut.pdf", "deep.pdf"] {
+        let refused = raw.call("Read", json!({"file_path": path}));
+        assert_eq!(refused["isError"], true, "{refused}");
+        let why = refused["content"][0]["text"].as_str().expect("a text");
+        assert!(why.contains("it is damaged"), "{why}");
+    }
+    raw.input = None;
+    assert_eq!(raw.ended(), (Some(0), String::new()));
+}
+
 #[test]
 fn folders_that_are_named_have_the_last_word() {
     let scene = scene();

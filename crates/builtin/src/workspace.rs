@@ -2,7 +2,7 @@
 //! commands there. Every client has a workplace of its own: which files it has read, where its shell stands, what
 //! it started. All of that ends with its connection.
 //!
-//! The folders bind the tools for files. A command that [`bash_tool`] runs may do whatever its user may.
+//! The folders bind the tools for files. A command that `Bash` runs may do whatever its user may.
 
 mod bash_output_tool;
 mod bash_tool;

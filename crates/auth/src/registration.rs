@@ -79,6 +79,13 @@ pub struct Client {
     pub provenance: Provenance,
 }
 
+impl Client {
+    /// Can it show more than its name?
+    pub fn has_credential(&self) -> bool {
+        self.method != Method::None
+    }
+}
+
 /// What a person set up, and what we may do by ourselves.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {

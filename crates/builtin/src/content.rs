@@ -25,8 +25,14 @@ impl Output {
 
     /// A picture.
     pub fn image(bytes: &[u8], mime: &str) -> Output {
-        let block = json!({"type": "image", "data": STANDARD.encode(bytes), "mimeType": mime});
-        Output { blocks: vec![block], ..Output::default() }
+        Output::default().and_image(bytes, mime)
+    }
+
+    /// Another picture after what is there.
+    pub fn and_image(mut self, bytes: &[u8], mime: &str) -> Output {
+        let data = STANDARD.encode(bytes);
+        self.blocks.push(json!({"type": "image", "data": data, "mimeType": mime}));
+        self
     }
 
     /// Another text after what is there.

@@ -1,7 +1,7 @@
 //! What a handler knows of its call, and what it can say and ask meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -16,6 +16,10 @@ use crate::rounds::{Answers, MOST};
 
 /// How long a person may think.
 const PERSON: Duration = Duration::from_secs(3600);
+/// How long a client may take to say which folders it works in.
+const CLIENT: Duration = Duration::from_secs(10);
+/// How many folders of a client are looked at.
+const MOST_ROOTS: usize = 256;
 
 /// One call, seen from its handler. Clones are of the same call.
 #[derive(Debug, Clone)]
@@ -29,6 +33,7 @@ struct Inner {
     answers: Answers,
     asked: AtomicUsize,
     level: Arc<AtomicU8>,
+    roots_changed: Arc<AtomicU64>,
     is_cancelled: AtomicBool,
 }
 
@@ -88,11 +93,13 @@ pub(crate) struct Parts {
     pub(crate) answers: Answers,
     /// What a legacy client wants to hear, by rank.
     pub(crate) level: Arc<AtomicU8>,
+    /// How often the client said that its folders changed.
+    pub(crate) roots_changed: Arc<AtomicU64>,
 }
 
 impl Context {
     pub(crate) fn new(parts: Parts) -> Context {
-        let Parts { asker, aside, peer, answers, level } = parts;
+        let Parts { asker, aside, peer, answers, level, roots_changed } = parts;
         Context(Arc::new(Inner {
             asker,
             aside,
@@ -100,6 +107,7 @@ impl Context {
             answers,
             asked: AtomicUsize::new(0),
             level,
+            roots_changed,
             is_cancelled: AtomicBool::new(false),
         }))
     }
@@ -142,6 +150,36 @@ impl Context {
             let params = json!({"level": level.word(), "data": text});
             self.say("notifications/message", &params).await;
         }
+    }
+
+    /// How often the client has said that the folders it works in are others now.
+    pub fn roots_revision(&self) -> u64 {
+        self.0.roots_changed.load(Ordering::Relaxed)
+    }
+
+    /// The addresses of the folders that the client works in; none where it does not say. Ask before anything is
+    /// done: a modern client answers by making the call anew. Hand a [`Stop`] on with `?`.
+    pub async fn roots(&self) -> Result<Option<Vec<String>>, Stop> {
+        const KEY: &str = "roots";
+        if !self.0.asker.capabilities["roots"].is_object() {
+            return Ok(None);
+        }
+        let answer = match self.0.asker.era {
+            Era::Legacy => match self.0.peer.call("roots/list").within(CLIENT).await {
+                Ok(answer) => answer.decode().unwrap_or_default(),
+                Err(_) => return Ok(None),
+            },
+            Era::Modern => match self.0.answers.get(KEY) {
+                Some(answer) => answer.clone(),
+                None => {
+                    let request = json!({"method": "roots/list"});
+                    return Err(Stop(Kind::Asks { key: KEY.to_owned(), request }));
+                }
+            },
+        };
+        let Some(roots) = answer["roots"].as_array() else { return Ok(None) };
+        let uris = roots.iter().take(MOST_ROOTS).filter_map(|root| root["uri"].as_str());
+        Ok(Some(uris.map(str::to_owned).collect()))
     }
 
     async fn say(&self, method: &'static str, params: &Json) {

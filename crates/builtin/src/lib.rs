@@ -2,7 +2,8 @@
 //!
 //! A [`server::Server`] holds tools, resources and prompts, and serves any number of links at once, each client in
 //! its own era of the protocol. Handlers are asynchronous; their [`context::Context`] tells of progress, asks the
-//! person and knows when nobody waits any more. [`demonstration`] is a server to try things with.
+//! person and knows when nobody waits any more. [`demonstration`] is a server to try things with; [`workspace`] works
+//! on files and runs commands.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,3 +39,5 @@ mod rounds;
 pub mod server;
 mod serving;
 pub mod tooling;
+#[cfg(unix)]
+pub mod workspace;

@@ -97,7 +97,12 @@ impl Server {
 
     /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
     pub async fn serve(self: Arc<Server>, link: impl Link) {
-        serving::serve(self, link).await;
+        serving::serve(self, link, std::future::pending()).await;
+    }
+
+    /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
+    pub async fn serve_until(self: Arc<Server>, link: impl Link, stop: impl Future<Output = ()>) {
+        serving::serve(self, link, stop).await;
     }
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<Tool> {

@@ -2,8 +2,9 @@
 //! One task owns it; each question that takes time has a task of its own, which ends when the client cancels.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
@@ -29,8 +30,10 @@ const AT_ONCE: usize = 64;
 const MOST_FOLLOWED: usize = 256;
 const MOST_LISTENERS: usize = 16;
 
-/// Talks to one client until its link ends.
-pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
+/// Talks to one client until its link ends, or until somebody wants it to end. Calls that are under way then are
+/// dropped, and their client is told.
+pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L, stop: impl Future<Output = ()>) {
+    let mut stop = pin!(stop);
     let mut news = server.herald().listen();
     let Connection { peer, mut events, task } = Peer::start(link);
     let mut conversation = Conversation {
@@ -38,6 +41,7 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
         server,
         peer,
         level: Arc::new(AtomicU8::new(Level::Info.rank())),
+        roots_changed: Arc::default(),
         calls: JoinSet::new(),
         cancels: HashMap::new(),
         followed: BTreeSet::new(),
@@ -45,6 +49,7 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
     };
     loop {
         tokio::select! {
+            () = &mut stop => break,
             event = events.recv() => match event {
                 Some(Event::Request(request)) => conversation.be_asked(request).await,
                 Some(Event::Notification { method, params }) => {
@@ -68,6 +73,8 @@ pub(crate) async fn serve<L: Link>(server: Arc<Server>, link: L) {
         }
     }
     conversation.calls.shutdown().await;
+    // Handlers may have left something to threads that holds the connection too.
+    conversation.peer.hang_up();
     drop(conversation);
     let _statistics = task.await;
 }
@@ -78,6 +85,8 @@ struct Conversation {
     peer: Peer,
     /// How much a legacy client wants to hear, by rank.
     level: Arc<AtomicU8>,
+    /// How often the client said that its folders changed.
+    roots_changed: Arc<AtomicU64>,
     calls: JoinSet<Id>,
     cancels: HashMap<Id, oneshot::Sender<()>>,
     /// Resources that a legacy client follows.
@@ -180,6 +189,7 @@ impl Conversation {
             peer: self.peer.clone(),
             answers,
             level: self.level.clone(),
+            roots_changed: self.roots_changed.clone(),
         });
         let (server, reception) = (self.server.clone(), self.reception.clone());
         self.calls.spawn(async move {
@@ -203,8 +213,13 @@ impl Conversation {
     }
 
     fn hear(&mut self, method: &str, params: Option<&Payload>) {
-        if method != "notifications/cancelled" {
-            return;
+        match method {
+            "notifications/cancelled" => {}
+            "notifications/roots/list_changed" => {
+                self.roots_changed.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
         }
         let params: Json = params.and_then(|it| it.decode().ok()).unwrap_or_default();
         let id = Id::from_json(&params["requestId"]);

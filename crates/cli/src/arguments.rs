@@ -5,8 +5,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands::{
     add, add_json, approve, audit, call, complete, completions, config, disable, doctor, enable,
     get, import, list, logs, man, paths, permissions, ping, policy, prompt, prompts, read,
-    reconnect, reject, remove, reset_project_choices, resources, result, search, status, subscribe,
-    tools,
+    reconnect, reject, remove, reset_project_choices, resources, result, search, serve, status,
+    subscribe, tools,
 };
 
 /// One host for every MCP server you have.
@@ -109,6 +109,8 @@ pub enum Verb {
     Complete(complete::Complete),
     /// Stay, and say whenever a resource of a server changes
     Subscribe(subscribe::Subscribe),
+    /// Be a server: tools for files and commands, over standard input and output
+    Serve(serve::Serve),
     /// Show one server: where it comes from, what it runs, whether it may
     Get(get::Get),
     /// Add a server: a command to start or a URL to reach

@@ -31,6 +31,7 @@ pub mod reset_project_choices;
 pub mod resources;
 pub mod result;
 pub mod search;
+pub mod serve;
 pub mod status;
 pub mod subscribe;
 pub mod tools;
@@ -60,6 +61,7 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Prompt(it) => prompt::run(&it, session),
         Verb::Complete(it) => complete::run(&it, session),
         Verb::Subscribe(it) => subscribe::run(&it, session),
+        Verb::Serve(it) => serve::run(&it, session),
         Verb::Get(it) => get::run(&it, session),
         Verb::Add(it) => add::run(&it, session),
         Verb::AddJson(it) => add_json::run(&it, session),

@@ -1,7 +1,5 @@
 //! The demonstration's server: there while nothing at all is configured, gone with the first server of one's own.
 
-use std::collections::BTreeMap;
-
 use switchboard::config::cascade::Server;
 use switchboard::config::layer::{Layer, Naming, Shape};
 use switchboard::config::scope::Scope;
@@ -34,9 +32,9 @@ pub fn alone(configuration: &Configuration) -> Option<&Server> {
     }
 }
 
-/// Servers in this process, by name. Their notes lie in the data folder.
-pub fn in_process(session: &Session) -> BTreeMap<String, InProcess> {
+/// The server. Its notes lie in the data folder.
+pub fn in_process(session: &Session) -> InProcess {
     let notes = session.machine.places.data.join("demonstration").join("notes.json");
     let server = demonstration::server(notes);
-    BTreeMap::from([(NAME.to_owned(), InProcess::new(move |link| server.clone().serve(link)))])
+    InProcess::new(move |link| server.clone().serve(link))
 }

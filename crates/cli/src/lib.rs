@@ -24,9 +24,11 @@ pub mod reference;
 pub mod report;
 pub mod session;
 pub mod shell;
+mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
+mod workbench;
 mod writing;
 
 use std::path::PathBuf;
@@ -44,6 +46,9 @@ pub fn run(managed: PathBuf) -> ExitCode {
     if let Some(owner) = live::guarded_owner() {
         switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
+    }
+    if workbench::is_pdf_reader() {
+        return workbench::read_pdf();
     }
     if shell::answered(managed.clone()) {
         return ExitCode::SUCCESS;

@@ -20,11 +20,11 @@ use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
-use crate::demo;
 use crate::exit::Exit;
 use crate::outcome::Failure;
 use crate::report;
 use crate::session::Session;
+use crate::workbench;
 
 /// The word that makes this program a guard. Nobody types it.
 const GUARD: &str = "__guard";
@@ -38,6 +38,21 @@ pub fn guarded_owner() -> Option<String> {
         Some(word) if word == GUARD => arguments.next(),
         Some(_) | None => None,
     }
+}
+
+/// How to start a guard: this program once more.
+pub fn guard_program() -> Option<GuardProgram> {
+    let program = std::env::current_exe().ok()?;
+    Some(GuardProgram { command: program.into(), args: vec![GUARD.into()] })
+}
+
+/// Threads for what waits for others.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").because(error))
 }
 
 /// Runs something with a host, and stops the host afterwards. An interrupt ends it early.
@@ -62,11 +77,7 @@ pub fn attended<T>(
 ) -> Result<T, Failure> {
     let options = options(session, persistence)?;
     process::raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").because(error))?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
         let reaping = tokio::task::spawn_blocking(process::reap);
@@ -91,8 +102,8 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on.
-    fn hear() -> Interrupts {
+    /// Listens from now on. Must be called inside a runtime.
+    pub fn hear() -> Interrupts {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
@@ -127,9 +138,6 @@ impl Interrupts {
 
 fn options(session: &Session, persistence: Persistence) -> Result<Options, Failure> {
     let machine = &session.machine;
-    let guard = std::env::current_exe()
-        .ok()
-        .map(|program| GuardProgram { command: program.into(), args: vec![GUARD.into()] });
     let around = Around {
         home: machine.home.clone(),
         working_folder: machine.working_folder.clone(),
@@ -146,9 +154,9 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         connect_within: milliseconds(session, "MCP_TIMEOUT", usual.connect_within)?,
         persistence,
         network: network(session, usual.network)?,
-        guard,
+        guard: guard_program(),
         asker: asker(session)?,
-        in_process: demo::in_process(session),
+        in_process: workbench::in_process(session),
         ..usual
     })
 }

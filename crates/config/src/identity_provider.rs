@@ -17,6 +17,8 @@ pub const KEYS: &[SettingsKey] = &[
     key("clientId", "string", true, "who we are there"),
     key("clientSecret", "string", true, "our secret there, where we have one; better named"),
     key("callbackPort", "number", true, "the port of the redirect address"),
+    key("tokenEndpoint", "string", true, "where its tokens are, where it does not say so itself"),
+    key("identityToken", "string", true, "who is signed in, where nobody can be; better named"),
 ];
 
 /// Who vouches for people.
@@ -30,6 +32,10 @@ pub struct IdentityProvider {
     pub client_secret: Option<Template>,
     /// The port of the redirect address.
     pub callback_port: Option<u16>,
+    /// Where its tokens are, where it does not say so itself.
+    pub token_endpoint: Option<String>,
+    /// Who is signed in, where nobody can be.
+    pub identity_token: Option<Template>,
     /// Where it stands.
     pub origin: Origin,
 }
@@ -57,6 +63,8 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Id
         client_id: Template::parse(&client_id?),
         client_secret: text(inner, "clientSecret", reporter).map(|it| Template::parse(&it)),
         callback_port: port(inner, reporter),
+        token_endpoint: text(inner, "tokenEndpoint", reporter).filter(|it| is_address(it)),
+        identity_token: text(inner, "identityToken", reporter).map(|it| Template::parse(&it)),
         origin: reporter.origin(member.key_span),
     })
 }

@@ -102,6 +102,7 @@ struct Profile {
 /// An identity provider that somebody signed in at, as far as it is known.
 struct Vouched {
     issuer: Url,
+    token_endpoint: Option<Url>,
     client: Configured,
     identity: Option<Secret>,
 }
@@ -246,7 +247,9 @@ impl Signer {
         let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
         profile.proxies.clone_from(&signing.proxies);
         if let Some(vouched) = &mut profile.vouched {
-            vouched.identity = identity(vouched, &signing).await;
+            if vouched.identity.is_none() {
+                vouched.identity = identity(vouched, &signing).await;
+            }
         }
         let profile = Arc::new(profile);
         let refresher =
@@ -416,6 +419,7 @@ impl Profile {
     fn trust(&self) -> Trust {
         let mut typed: Vec<Url> = self.metadata_url.iter().cloned().collect();
         typed.extend(self.vouched.iter().map(|it| it.issuer.clone()));
+        typed.extend(self.vouched.iter().filter_map(|it| it.token_endpoint.clone()));
         Trust {
             server: self.server.clone(),
             typed,
@@ -461,10 +465,13 @@ impl Profile {
     }
 
     fn own_way(&self) -> Option<Way> {
-        if let Some(Vouched { issuer, client, identity: Some(identity) }) = &self.vouched {
+        if let Some(vouched) = &self.vouched
+            && let Some(identity) = &vouched.identity
+        {
+            let Vouched { issuer, token_endpoint, client, .. } = vouched;
             return Some(Way::Enterprise(Enterprise {
                 issuer: issuer.clone(),
-                token_endpoint: None,
+                token_endpoint: token_endpoint.clone(),
                 client: client.clone(),
                 identity: identity.clone(),
             }));
@@ -504,7 +511,8 @@ impl Vouched {
                 },
                 issuer: Some(provider.issuer.clone()),
             },
-            identity: None,
+            token_endpoint: provider.token_endpoint.as_deref().and_then(|it| Url::parse(it).ok()),
+            identity: provider.identity_token.as_ref().map(&text).transpose()?.map(Secret::new),
         })
     }
 }

@@ -143,7 +143,7 @@ impl Host {
     async fn ask_about_skills(
         &self,
         server: &str,
-        method: &str,
+        method: &'static str,
         params: &Json,
     ) -> Result<Payload, AskError> {
         let mut question = Question::harmless(method, PATIENCE);

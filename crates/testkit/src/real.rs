@@ -89,6 +89,14 @@ pub fn typescript_v2(via: Via) -> RealServer {
     RealServer::new(node(), args)
 }
 
+/// A client on the official Python library: starts a workspace server in a folder, in the era that `mode` says (`legacy`,
+/// or `auto`), and prints what it saw as JSON.
+pub fn python_client(mode: &str, folder: &Path, server: &[OsString]) -> RealServer {
+    let mut args = vec![script("python_client.py").into(), mode.into(), folder.into()];
+    args.extend(server.iter().cloned());
+    python_program("python", args)
+}
+
 impl Via {
     fn words(self) -> Vec<OsString> {
         match self {

@@ -1,6 +1,7 @@
 //! A server that is a program of its own: started in a group of its own, listened to, and stopped for good.
 //! Which program, with which variables and whether at all, is decided above.
 
+pub mod errand;
 mod guard;
 mod kin;
 

@@ -38,6 +38,18 @@ pub struct ServerMetadata {
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
     /// How the proof of PKCE may be made.
     pub code_challenge_methods_supported: Option<Vec<String>>,
+    /// In which ways tokens are had.
+    #[serde(default)]
+    pub grant_types_supported: Option<Vec<String>>,
+}
+
+impl ServerMetadata {
+    /// Does it sign in programs, and no people?
+    pub fn is_for_programs(&self) -> bool {
+        let grants = self.grant_types_supported.as_deref().unwrap_or_default();
+        let has = |name: &str| grants.iter().any(|it| it == name);
+        has("client_credentials") && !has("authorization_code")
+    }
 }
 
 /// Why an authorization server's metadata is not taken.
@@ -129,6 +141,7 @@ impl ServerMetadata {
             authorization_response_iss_parameter_supported: false,
             dpop_signing_alg_values_supported: None,
             code_challenge_methods_supported: None,
+            grant_types_supported: None,
         }
     }
 

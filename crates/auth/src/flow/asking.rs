@@ -150,6 +150,10 @@ impl Flow {
         moment: &mut Moment<'_>,
     ) -> Result<Step, Why> {
         match &self.plan.way {
+            // A client that can show who it is needs no person where no person could help.
+            Way::Browser { .. } if ground.metadata.is_for_programs() && client.has_credential() => {
+                self.ask_tokens(ground, client, Grant::ClientCredentials, moment)
+            }
             Way::Browser { redirect } => {
                 let redirect = redirect.to_string();
                 self.open(ground, client, redirect, moment)

@@ -11,7 +11,7 @@ use switchboard_wire::client::{Client, Request, Respond};
 use switchboard_wire::era::Era;
 use switchboard_wire::handshake::{self, Hint};
 use switchboard_wire::introduction::{Ability, Offer};
-use switchboard_wire::memory;
+use switchboard_wire::memory::{self, MemoryLink};
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::{CallError, Connection, Event, Peer};
 use tokio::sync::mpsc;
@@ -42,8 +42,8 @@ impl Respond for Person {
         method: &'a str,
         params: Option<Payload>,
     ) -> Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>> {
-        assert_eq!(method, "elicitation/create");
-        let params: Json = params.expect("a question").decode().expect("JSON");
+        assert!(["elicitation/create", "roots/list"].contains(&method), "{method}");
+        let params: Json = params.map(|it| it.decode().expect("JSON")).unwrap_or_default();
         let mut answer = self.0.clone();
         // What was asked is part of the answer, so that a test can see it.
         if answer["content"] == "asked" {
@@ -68,6 +68,17 @@ impl Visitor {
     ) -> Visitor {
         let (ours, theirs) = memory::pair();
         let serving = tokio::spawn(server.clone().serve(theirs));
+        Visitor::over(ours, serving, era, abilities, answer).await
+    }
+
+    /// The same over a link to a server that runs already.
+    pub async fn over(
+        ours: MemoryLink,
+        serving: JoinHandle<()>,
+        era: Era,
+        abilities: Vec<Ability>,
+        answer: Json,
+    ) -> Visitor {
         let Connection { peer, mut events, task } = Peer::start(ours);
         let (tell, heard) = mpsc::channel(1000);
         let person = Person(answer.clone());

@@ -167,7 +167,7 @@ pub(super) fn show(session: &Session, yielded: &Yield) -> Done {
 
 fn part_text(part: &Part) -> String {
     match part {
-        Part::Text { text, .. } => text.lines().map(|line| printable(line) + "\n").collect(),
+        Part::Text { text, .. } => text.lines().map(|line| tabbed(line) + "\n").collect(),
         Part::Image { mime, width, height, .. } => format!("[{mime}, {width}×{height}]\n"),
         Part::Saved { path, mime, bytes, .. } => {
             let mime = mime.as_deref().unwrap_or("data");
@@ -205,4 +205,9 @@ pub(super) fn as_json(yielded: &Yield) -> Json {
         "structuredContent": yielded.structured.as_ref().and_then(|it| it.decode::<Json>().ok()),
         "notes": yielded.remarks.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// A line made harmless; tabs stay, for they move nothing but what follows them.
+fn tabbed(line: &str) -> String {
+    line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }

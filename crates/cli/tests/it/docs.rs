@@ -58,6 +58,11 @@ fn docs_questions_without_a_person_are_what_happens() {
     walk(&docs().join("questions.md"));
 }
 
+#[test]
+fn docs_walk_through_the_workspace_is_what_happens() {
+    walk(&docs().join("workspace.md"));
+}
+
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
 #[track_caller]
 fn walk(page: &Path) {

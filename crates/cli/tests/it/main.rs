@@ -40,6 +40,7 @@ mod resources;
 mod result;
 mod search;
 mod secrets;
+mod serve;
 mod status;
 mod subscribe;
 mod support;

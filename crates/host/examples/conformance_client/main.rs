@@ -32,6 +32,8 @@ use willing_person::WillingPerson;
 const SERVER: &str = "suite";
 /// The word by which whoever starts us says that skills are to be used.
 const LOAD_SKILLS: &str = "--load-skills";
+/// The document that describes this client, as the suite knows it.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 /// How long one request may take. The suite waits for thirty seconds in all.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -58,6 +60,9 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     options.asker = Arc::new(WillingPerson);
     options.model = Some(Arc::new(WillingPerson));
     options.persistence = Persistence::Once;
+    options.signing.guide = Some(Arc::new(WillingPerson));
+    options.signing.identity_provider = context.identity_provider();
+    options.signing.document = Some(DOCUMENT.parse()?);
     let (host, task) = Host::start(options)?;
     let servers = json!({"mcpServers": {SERVER: context.entry(&url)}});
     host.apply(&load::of_program("conformance_client", &servers.to_string())).await;
@@ -141,7 +146,7 @@ async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn ask(host: &Host, method: &str, params: Json) {
+async fn ask(host: &Host, method: &'static str, params: Json) {
     let mut question = Question::harmless(method, PATIENCE);
     question.params = Some(Payload::from_json(params.to_string().into()));
     match host.ask(SERVER, question).await {

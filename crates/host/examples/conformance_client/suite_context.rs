@@ -3,6 +3,10 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use switchboard::config::identity_provider::IdentityProvider;
+use switchboard::config::scope::Scope;
+use switchboard::config::source::{Origin, Source};
+use switchboard::config::template::Template;
 
 /// The variable in which the suite hands it over.
 pub const VARIABLE: &str = "MCP_CONFORMANCE_CONTEXT";
@@ -12,8 +16,7 @@ const IDENTITY: &[(&str, &str)] = &[
     ("client_id", "clientId"),
     ("client_secret", "clientSecret"),
     ("private_key_pem", "privateKey"),
-    ("signing_algorithm", "signingAlgorithm"),
-    ("valid_jwt", "assertion"),
+    ("valid_jwt", "workloadToken"),
 ];
 
 /// A call that a scenario wishes for.
@@ -46,6 +49,9 @@ impl SuiteContext {
             .iter()
             .filter_map(|&(member, key)| Some((key.to_owned(), self.rest.get(member)?.clone())));
         let mut oauth: Map<String, Json> = known.collect();
+        if self.rest.contains_key("valid_jwt") {
+            oauth.insert("grant".to_owned(), "jwt_bearer".into());
+        }
         if self.rest.contains_key("idp_issuer") {
             oauth.insert("xaa".to_owned(), Json::Bool(true));
         }
@@ -53,6 +59,20 @@ impl SuiteContext {
             entry["oauth"] = Json::Object(oauth);
         }
         entry
+    }
+
+    /// Who vouches, where the scenario says so.
+    pub fn identity_provider(&self) -> Option<IdentityProvider> {
+        let text = |member: &str| self.rest.get(member)?.as_str().map(str::to_owned);
+        Some(IdentityProvider {
+            issuer: text("idp_issuer")?,
+            client_id: Template::verbatim(&text("idp_client_id")?),
+            client_secret: None,
+            callback_port: None,
+            token_endpoint: text("idp_token_endpoint"),
+            identity_token: text("idp_id_token").map(|it| Template::verbatim(&it)),
+            origin: Origin { source: Source::program(Scope::Dynamic, "the suite"), position: None },
+        })
     }
 
     /// The arguments of every call of a tool that is wished for. An argument that is null is not given.

@@ -8,6 +8,9 @@ use hyper::body::Bytes;
 use hyper::header::{HOST, LOCATION};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value as Json, json};
+use switchboard::auth::escort::{Guide, Pasting};
+use switchboard::auth::flow::Instructions;
+use switchboard::auth::runner::NobodyThere;
 use switchboard::counsel::{Model, Sampling};
 use switchboard::form::{Field, Form, Format, Kind, Need};
 use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Subject};
@@ -30,6 +33,22 @@ impl Ask for WillingPerson {
                 Subject::Sample(_) => Reply::Accept(Map::new()),
             }
         })
+    }
+}
+
+impl Guide for WillingPerson {
+    fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a> {
+        Box::pin(async move {
+            // What it leads to is our own listener, where the host waits for it.
+            if let Ok(Some(back)) = open(url).await {
+                let _whatever_it_says = open(&back).await;
+            }
+            std::future::pending().await
+        })
+    }
+
+    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
+        Err(NobodyThere)
     }
 }
 

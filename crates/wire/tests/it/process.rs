@@ -7,7 +7,10 @@ use bytes::Bytes;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::{CallError, Peer, Sent};
-use switchboard_wire::process::{self, Keeping, Process, ProcessLink, Program, Push, Search};
+use switchboard_wire::process::{
+    self, Keeping, Process, ProcessLink, Program, Push, Search, errand,
+};
+use tokio::io::AsyncReadExt;
 
 fn shell(script: &str, folder: &Path) -> Program {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -179,4 +182,36 @@ async fn a_program_that_ended_by_itself_leaves_nothing_behind_and_nobody_else_is
     assert_eq!(process.ended().await.expect("it ends").code(), Some(4));
     assert_eq!(process.number(), None);
     dies(&child).await;
+}
+
+/// Reads an errand's output to its end.
+async fn all_said(mut said: tokio::net::unix::pipe::Receiver) -> String {
+    let mut text = String::new();
+    said.read_to_string(&mut text).await.expect("text");
+    text
+}
+
+#[tokio::test]
+async fn a_command_is_run_for_what_it_says_and_takes_its_group_along() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
+    let (said, mut errand) =
+        errand::send(&shell(script, home.path()), &Keeping::default()).expect("it starts");
+    let status = errand.ended().await.expect("it ends");
+    assert_eq!(status.code(), Some(3));
+    // The sleeper held the pipe as well, and is gone.
+    assert_eq!(all_said(said).await, "out\nerr\n");
+}
+
+#[tokio::test]
+async fn a_command_that_will_not_end_is_ended() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
+    let (mut said, errand) =
+        errand::send(&shell(script, home.path()), &Keeping::default()).expect("it starts");
+    let mut word = [0; 5];
+    said.read_exact(&mut word).await.expect("it is deaf by now");
+    let ended = errand.stop().await;
+    assert_eq!(ended.after, Push::Kill);
+    assert_eq!(all_said(said).await, "");
 }

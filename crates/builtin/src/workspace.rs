@@ -1,0 +1,113 @@
+//! A server to work in a folder with: reads, searches and changes files in the folders that it was given, and runs
+//! commands there. Every client has a workplace of its own: which files it has read, where its shell stands, what
+//! it started. All of that ends with its connection.
+//!
+//! The folders bind the tools for files. A command that `Bash` runs may do whatever its user may.
+
+mod bash_output_tool;
+mod bash_tool;
+mod bitmap;
+mod decoded;
+mod denial;
+mod edit_tool;
+mod glob_tool;
+mod grep_tool;
+mod grounds;
+mod holding;
+mod ipynb;
+mod jobs;
+mod kill_bash_tool;
+mod known;
+mod ls_tool;
+mod multi_edit_tool;
+pub mod pdf_text;
+mod read_tool;
+mod replacing;
+mod review_prompt;
+mod transcript;
+mod walk;
+mod workplace;
+mod write_tool;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use switchboard_wire::link::Link;
+use switchboard_wire::process::{GuardProgram, Program};
+
+use crate::server::Server;
+use workplace::Workplace;
+
+/// The name that it goes by.
+pub const NAME: &str = "workspace";
+
+/// What a workspace is given. Variables do not print: secrets may be among them.
+#[derive(Clone)]
+pub struct Settings {
+    /// The folders that files may be touched in. Relative paths begin at the first one.
+    pub roots: Vec<PathBuf>,
+    /// Whether the client has a say in that.
+    pub client_roots: ClientRoots,
+    /// All variables that commands get.
+    pub environment: Vec<(String, String)>,
+    /// The folder below which the outputs of commands are kept while their client is there.
+    pub outputs: PathBuf,
+    /// Who ends commands when this process can not.
+    pub guard: Option<GuardProgram>,
+    /// A program that reads the text out of PDFs: one whose `main` calls [`pdf_text::read_out`]. Without it they are not
+    /// shown.
+    pub pdf_reader: Option<Program>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("roots", &self.roots)
+            .field("client_roots", &self.client_roots)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What becomes of the folders that a client says it works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientRoots {
+    /// They take the place of those in the settings.
+    Followed,
+    /// Nothing: the settings have the last word.
+    Ignored,
+}
+
+/// Talks to one client until its link ends, and ends what it started. Dropping the future does so too, but nobody
+/// waits for it then.
+pub async fn serve(settings: Settings, link: impl Link) {
+    serve_until(settings, link, std::future::pending()).await;
+}
+
+/// The same, until somebody wants it to end.
+pub async fn serve_until(settings: Settings, link: impl Link, stop: impl Future<Output = ()>) {
+    let place = Workplace::new(settings);
+    server(&place).serve_until(link, stop).await;
+    place.end().await;
+}
+
+fn server(place: &Arc<Workplace>) -> Arc<Server> {
+    let server = Server::new("switchboard-workspace", env!("CARGO_PKG_VERSION"))
+        .title("Switchboard's workspace")
+        .instructions(
+            "Works on files in the allowed folders. Read a file before you Edit or Write it. Search with Glob and \
+             Grep rather than with Bash. Relative paths begin at the first allowed folder.",
+        )
+        .tool(read_tool::tool(place))
+        .tool(write_tool::tool(place))
+        .tool(edit_tool::tool(place))
+        .tool(multi_edit_tool::tool(place))
+        .tool(glob_tool::tool(place))
+        .tool(grep_tool::tool(place))
+        .tool(ls_tool::tool(place))
+        .tool(bash_tool::tool(place))
+        .tool(bash_output_tool::tool(place))
+        .tool(kill_bash_tool::tool(place))
+        .prompt(review_prompt::prompt());
+    Arc::new(server)
+}

@@ -1,0 +1,97 @@
+//! Pictures, made small enough to be shown to a model.
+
+use std::io::Cursor;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+
+/// The largest that goes as it is, in bytes and in pixels a side.
+const LARGEST: usize = 3 * 1024 * 1024;
+const LONGEST_SIDE: u32 = 2000;
+/// The longest side of one that was made smaller.
+const FITTED_SIDE: u32 = 1568;
+/// What a picture may take in memory.
+const MEMORY: u64 = 256 * 1024 * 1024;
+const LONGEST_DECODED: u32 = 20_000;
+const QUALITY: u8 = 85;
+
+/// A picture that may be shown.
+#[derive(Debug)]
+pub(super) struct Fitted {
+    pub(super) bytes: Vec<u8>,
+    pub(super) mime: &'static str,
+    pub(super) size: (u32, u32),
+}
+
+/// What kind of picture bytes are, where it is one that can be shown. Their beginning decides, not a name.
+pub(super) fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
+    let shown = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
+    image::guess_format(bytes).ok().filter(|format| shown.contains(format))
+}
+
+/// A picture as it is, or smaller.
+pub(super) fn fitted(bytes: &[u8], format: ImageFormat) -> Option<Fitted> {
+    let size = reader(bytes, format).into_dimensions().ok()?;
+    if bytes.len() <= LARGEST && size.0.max(size.1) <= LONGEST_SIDE {
+        return Some(Fitted { bytes: bytes.to_vec(), mime: format.to_mime_type(), size });
+    }
+    let picture = reader(bytes, format).decode().ok()?;
+    let picture = picture.thumbnail(FITTED_SIDE, FITTED_SIDE);
+    encoded(&picture)
+}
+
+fn reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MEMORY);
+    limits.max_image_width = Some(LONGEST_DECODED);
+    limits.max_image_height = Some(LONGEST_DECODED);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(limits);
+    reader
+}
+
+fn encoded(picture: &DynamicImage) -> Option<Fitted> {
+    let mut bytes = Vec::new();
+    let mime = match picture.color().has_alpha() {
+        true => {
+            picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).ok()?;
+            ImageFormat::Png.to_mime_type()
+        }
+        false => {
+            let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
+            picture.to_rgb8().write_with_encoder(encoder).ok()?;
+            ImageFormat::Jpeg.to_mime_type()
+        }
+    };
+    Some(Fitted { bytes, mime, size: (picture.width(), picture.height()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let picture = DynamicImage::new_rgb8(width, height);
+        picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_small_picture_goes_as_it_is_and_a_large_one_smaller() {
+        let small = png(30, 20);
+        assert_eq!(format_of(&small), Some(ImageFormat::Png));
+        let fitted_small = fitted(&small, ImageFormat::Png).unwrap();
+        assert_eq!((fitted_small.bytes, fitted_small.size), (small, (30, 20)));
+        let large = fitted(&png(3000, 1500), ImageFormat::Png).unwrap();
+        assert_eq!((large.mime, large.size), ("image/jpeg", (1568, 784)));
+    }
+
+    #[test]
+    fn what_only_begins_like_a_picture_is_none() {
+        let broken = &png(30, 20)[..20];
+        assert_eq!(format_of(broken), Some(ImageFormat::Png));
+        assert!(fitted(broken, ImageFormat::Png).is_none());
+        assert_eq!(format_of(b"BM plain text"), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! The contents of one file: taken in, and put back all at once. A reader sees the old file or the new one.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, fsync, openat, renameat, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+
+use super::denial::Denial;
+use super::grounds::Spot;
+use super::known::{Stamp, modified};
+
+/// The largest file that is taken in whole.
+pub(super) const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Drafts that this process has begun so far; each has a number in its name.
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
+
+/// A file's contents, and what it was when they were taken in.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
+    pub(super) stamp: Stamp,
+    status: Stat,
+}
+
+/// What is to be replaced.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Before<'a> {
+    /// Nothing: the file is new.
+    Nothing,
+    /// This file, as it was.
+    File(&'a Held),
+}
+
+/// Takes a file in.
+pub(super) fn take_in(spot: &Spot) -> Result<Held, Denial> {
+    let opened = spot.open()?;
+    let size = u64::try_from(opened.status.st_size).unwrap_or(0);
+    let too_large = |size| Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST };
+    if size > LARGEST {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::new();
+    let mut bounded = opened.file.take(LARGEST + 1);
+    bounded
+        .read_to_end(&mut bytes)
+        .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?;
+    let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if read > LARGEST {
+        return Err(too_large(read));
+    }
+    let stamp = Stamp::of(&opened.status, &bytes);
+    Ok(Held { bytes, stamp, status: opened.status })
+}
+
+/// Puts contents in place of what was there, with its permissions. Comes back with what the file is now.
+pub(super) fn put(spot: &Spot, bytes: &[u8], before: Before<'_>) -> Result<Stamp, Denial> {
+    let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if size > LARGEST {
+        return Err(Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST });
+    }
+    if let Before::File(held) = before
+        && held.status.st_mode & 0o222 == 0
+    {
+        return Err(Denial::Protected { path: spot.path.clone() });
+    }
+    let (folder, name) = spot.parent()?;
+    let draft = Draft::begin(spot, folder, before)?;
+    let mut file = File::from(
+        draft
+            .file
+            .try_clone()
+            .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?,
+    );
+    file.write_all(bytes)
+        .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?;
+    draft.finish(spot, Path::new(&name), before, bytes)
+}
+
+/// A file beside the one to be replaced. Dropping it takes it away.
+struct Draft {
+    folder: OwnedFd,
+    file: OwnedFd,
+    name: Option<String>,
+}
+
+impl Draft {
+    fn begin(spot: &Spot, folder: OwnedFd, before: Before<'_>) -> Result<Draft, Denial> {
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let name = format!(".swb-{}-{number}.draft", std::process::id());
+        let mode = match before {
+            // The system takes away what the person's mask says.
+            Before::Nothing => Mode::from_raw_mode(0o666),
+            Before::File(_) => Mode::from_raw_mode(0o600),
+        };
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(&folder, &name, flags, mode) {
+            Err(Errno::EXIST) => {
+                // Left behind by a process of the same number that was killed.
+                let _gone = unlinkat(&folder, &name, AtFlags::empty());
+                openat(&folder, &name, flags, mode)
+            }
+            opened => opened,
+        };
+        let file = opened.map_err(|error| spot.denial(error))?;
+        let draft = Draft { folder, file, name: Some(name) };
+        if let Before::File(held) = before {
+            // Ours alone where it cannot be given away; who may do what stays as it was.
+            let owner = Some(Uid::from_raw(held.status.st_uid));
+            let _not_ours_to_give =
+                fchown(&draft.file, owner, Some(Gid::from_raw(held.status.st_gid)));
+            let mode = Mode::from_raw_mode(held.status.st_mode & 0o777);
+            fchmod(&draft.file, mode).map_err(|error| spot.denial(error))?;
+        }
+        Ok(draft)
+    }
+
+    fn finish(
+        mut self,
+        spot: &Spot,
+        name: &Path,
+        before: Before<'_>,
+        bytes: &[u8],
+    ) -> Result<Stamp, Denial> {
+        let fail = |error| spot.denial(error);
+        fsync(&self.file).map_err(fail)?;
+        let now = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_as_it_was = match (before, &now) {
+            (Before::Nothing, Err(Errno::NOENT)) => true,
+            (Before::File(held), Ok(now)) => is_untouched(&held.status, now),
+            (Before::Nothing | Before::File(_), Ok(_) | Err(_)) => false,
+        };
+        if !is_as_it_was {
+            return Err(Denial::Changed { path: spot.path.clone() });
+        }
+        let Some(draft) = self.name.as_deref() else {
+            return Err(Denial::Swapped { path: spot.path.clone() });
+        };
+        match before {
+            Before::Nothing => {
+                rename_new(&self.folder, draft, name).map_err(|error| match error {
+                    Errno::EXIST => Denial::Changed { path: spot.path.clone() },
+                    other => fail(other),
+                })?
+            }
+            Before::File(_) => {
+                renameat(&self.folder, draft, &self.folder, name).map_err(fail)?;
+            }
+        }
+        self.name = None;
+        let _some_systems_cannot = fsync(&self.folder);
+        let status = fstat(&self.file).map_err(fail)?;
+        Ok(Stamp::of(&status, bytes))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _gone_already = unlinkat(&self.folder, name, AtFlags::empty());
+        }
+    }
+}
+
+fn is_untouched(before: &Stat, now: &Stat) -> bool {
+    (before.st_dev, before.st_ino, before.st_size) == (now.st_dev, now.st_ino, now.st_size)
+        && modified(before) == modified(now)
+}
+
+/// Gives a draft its name unless somebody has it by now.
+fn rename_new(folder: impl AsFd, draft: &str, name: &Path) -> rustix::io::Result<()> {
+    let folder = folder.as_fd();
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
+            // Not every file system can.
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            renamed => return renamed,
+        }
+    }
+    renameat(folder, draft, folder, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use super::super::grounds::{Access, Grounds};
+    use super::*;
+
+    fn spot(folder: &tempfile::TempDir, path: &str) -> Spot {
+        let grounds = Grounds::new(&[folder.path().to_owned()], None);
+        grounds.find(path, Access::Write).unwrap()
+    }
+
+    fn names(folder: &tempfile::TempDir) -> Vec<PathBuf> {
+        fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().path()).collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+        let spot = spot(&folder, "script");
+        let held = take_in(&spot).unwrap();
+        let mut reader = File::open(&path).unwrap();
+        let stamp = put(&spot, b"new and longer", Before::File(&held)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new and longer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "old", "who had it open sees the old one");
+        assert!(stamp.is_same(&take_in(&spot).unwrap().stamp));
+        assert_eq!(names(&folder), [path], "no draft is left");
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_meanwhile_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let spot = spot(&folder, "file");
+        let held = take_in(&spot).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        let refused = put(&spot, b"ours", Before::File(&held)).unwrap_err();
+        assert!(matches!(refused, Denial::Changed { .. }));
+        let refused = put(&spot, b"ours", Before::Nothing).unwrap_err();
+        assert!(matches!(refused, Denial::Changed { .. }));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        assert_eq!(names(&folder), [path], "no draft is left");
+    }
+
+    #[test]
+    fn a_name_that_was_taken_meanwhile_is_left_to_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("draft"), "ours").unwrap();
+        fs::write(folder.path().join("name"), "theirs").unwrap();
+        let held = File::open(folder.path()).unwrap();
+        assert_eq!(rename_new(&held, "draft", Path::new("name")), Err(Errno::EXIST));
+        assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn missing_folders_are_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let spot = spot(&folder, "a/b/c");
+        put(&spot, b"x", Before::Nothing).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("a/b/c")).unwrap(), "x");
+    }
+
+    #[test]
+    fn a_protected_or_too_large_file_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        let spot = spot(&folder, "file");
+        let held = take_in(&spot).unwrap();
+        let refused = put(&spot, b"new", Before::File(&held)).unwrap_err();
+        assert!(matches!(refused, Denial::Protected { .. }));
+        fs::remove_file(&path).unwrap();
+        let sparse = File::create(&path).unwrap();
+        sparse.set_len(LARGEST + 1).unwrap();
+        assert!(matches!(take_in(&spot).unwrap_err(), Denial::TooLarge { .. }));
+    }
+}

@@ -1,0 +1,93 @@
+//! What is known of files that were read: enough to tell whether somebody else has changed them since.
+//! The hundred that were used last are remembered.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Stat;
+use sha2::{Digest, Sha256};
+
+/// How many files are remembered.
+pub(super) const MOST: usize = 100;
+
+/// What a file was like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: (i64, i64),
+    size: u64,
+    hash: [u8; 32],
+}
+
+impl Stamp {
+    pub(super) fn of(status: &Stat, contents: &[u8]) -> Stamp {
+        Stamp {
+            modified: modified(status),
+            size: u64::try_from(status.st_size).unwrap_or(0),
+            hash: Sha256::digest(contents).into(),
+        }
+    }
+
+    /// Do both stand for the same contents? A file that was merely touched is what it was.
+    pub(super) fn is_same(&self, other: &Stamp) -> bool {
+        self == other || (self.size, self.hash) == (other.size, other.hash)
+    }
+}
+
+/// When a file was changed last, in seconds and billionths.
+#[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
+pub(super) fn modified(status: &Stat) -> (i64, i64) {
+    (status.st_mtime as i64, status.st_mtime_nsec as i64)
+}
+
+/// Files that were read, the last one last.
+#[derive(Debug, Default)]
+pub(super) struct KnownFiles(Vec<(PathBuf, Stamp)>);
+
+impl KnownFiles {
+    /// Remembers a file; the one that was used longest ago is forgotten for it.
+    pub(super) fn remember(&mut self, path: &Path, stamp: Stamp) {
+        self.0.retain(|(known, _)| known != path);
+        if self.0.len() >= MOST {
+            self.0.remove(0);
+        }
+        self.0.push((path.to_owned(), stamp));
+    }
+
+    /// What is known of a file. It counts as used.
+    pub(super) fn recall(&mut self, path: &Path) -> Option<Stamp> {
+        let at = self.0.iter().position(|(known, _)| known == path)?;
+        let found = self.0.remove(at);
+        let stamp = found.1.clone();
+        self.0.push(found);
+        Some(stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(hash: u8) -> Stamp {
+        Stamp { modified: (1, 0), size: 3, hash: [hash; 32] }
+    }
+
+    #[test]
+    fn the_hundred_used_last_are_remembered() {
+        let mut known = KnownFiles::default();
+        let path = |number: usize| PathBuf::from(format!("/{number}"));
+        for number in 0..MOST {
+            known.remember(&path(number), stamp(1));
+        }
+        assert!(known.recall(&path(0)).is_some());
+        known.remember(&path(MOST), stamp(1));
+        assert!(known.recall(&path(1)).is_none(), "it was used longest ago");
+        assert!(known.recall(&path(0)).is_some() && known.recall(&path(MOST)).is_some());
+        assert_eq!(known.0.len(), MOST);
+    }
+
+    #[test]
+    fn a_touched_file_is_the_same_and_a_changed_one_is_not() {
+        let touched = Stamp { modified: (2, 5), ..stamp(1) };
+        assert!(stamp(1).is_same(&touched));
+        assert!(!stamp(1).is_same(&stamp(2)), "same time and size, other contents");
+    }
+}

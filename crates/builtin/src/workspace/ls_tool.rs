@@ -1,0 +1,153 @@
+//! `LS`: what is in a folder.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use super::workplace::{Turn, Workplace};
+use crate::content::Output;
+use crate::context::Context;
+use crate::refusal::Stop;
+use crate::tooling::Tool;
+
+/// How many entries are named.
+const MOST: usize = 1000;
+/// How many are looked at.
+const SEEN: usize = 100_000;
+
+#[derive(Deserialize)]
+struct List {
+    path: Option<String>,
+    #[serde(default)]
+    ignore: Vec<String>,
+}
+
+struct Entry {
+    name: String,
+    kind: &'static str,
+    size: u64,
+}
+
+pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+    let place = place.clone();
+    let list = move |context: Context, it: List| {
+        let place = place.clone();
+        async move { place.work(context, move |turn| list(&turn, &it)).await }
+    };
+    let description = "Lists what is in a folder: folders first, then files with their sizes. Names that begin with a dot are \
+        among them.";
+    Tool::new("LS", description, list)
+        .title("List a folder")
+        .takes(
+            json!({
+                "path": {"type": "string", "description": "The folder; the first allowed folder otherwise."},
+                "ignore": {
+                    "type": "array", "maxItems": 100, "items": {"type": "string"},
+                    "description": "Patterns for names to leave out, such as `*.log`.",
+                },
+            }),
+            &[],
+        )
+        .gives(json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "entries": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": {"type": "string"},
+                            "kind": {"enum": ["folder", "file", "link", "other"]},
+                            "size": {"type": "integer", "minimum": 0},
+                        },
+                        "required": ["name", "kind"],
+                        "additionalProperties": false,
+                    },
+                },
+                "total": {"type": "integer", "minimum": 0},
+                "truncated": {"type": "boolean"},
+            },
+            "required": ["path", "entries", "total", "truncated"],
+            "additionalProperties": false,
+        }))
+        .reads()
+}
+
+fn list(turn: &Turn, it: &List) -> Result<Output, Stop> {
+    let spot = turn.find_start(it.path.as_deref())?;
+    let ignored = ignored(&it.ignore)?;
+    let folder = spot.open_folder()?;
+    let failed = |_| Stop::failed(format!("`{}` cannot be listed", spot.path.display()));
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&folder).map_err(failed)?.take(SEEN) {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." && !ignored.is_match(&name) {
+            let status = statat(folder.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            let Ok(status) = status else { continue };
+            let kind = word(FileType::from_raw_mode(status.st_mode));
+            entries.push(Entry { name, kind, size: u64::try_from(status.st_size).unwrap_or(0) });
+        }
+    }
+    entries.sort_by(|a, b| (a.kind != "folder", &a.name).cmp(&(b.kind != "folder", &b.name)));
+    let total = entries.len();
+    entries.truncate(MOST);
+    let path = spot.path.display().to_string();
+    let mut words = format!("{path}\n");
+    entries.iter().for_each(|entry| words.push_str(&entry.words()));
+    if entries.len() < total {
+        words.push_str(&format!("({} more)\n", total - entries.len()));
+    }
+    let about = json!({
+        "path": path,
+        "entries": entries.iter().map(Entry::about).collect::<Vec<_>>(),
+        "total": total,
+        "truncated": entries.len() < total,
+    });
+    Ok(Output::value(about, words))
+}
+
+fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "folder",
+        FileType::RegularFile => "file",
+        FileType::Symlink => "link",
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => "other",
+    }
+}
+
+impl Entry {
+    fn words(&self) -> String {
+        match self.kind {
+            "folder" => format!("  {}/\n", self.name),
+            "file" => format!("  {} ({} bytes)\n", self.name, self.size),
+            kind => format!("  {} ({kind})\n", self.name),
+        }
+    }
+
+    fn about(&self) -> Json {
+        let mut about = json!({"name": self.name, "kind": self.kind});
+        if self.kind == "file" {
+            about["size"] = json!(self.size);
+        }
+        about
+    }
+}
+
+fn ignored(patterns: &[String]) -> Result<GlobSet, Stop> {
+    let senseless = |error| Stop::failed(format!("a pattern makes no sense: {error}"));
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns.iter().take(100) {
+        set.add(GlobBuilder::new(pattern).build().map_err(senseless)?);
+    }
+    set.build().map_err(senseless)
+}

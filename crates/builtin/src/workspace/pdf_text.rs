@@ -1,0 +1,172 @@
+//! The text of PDFs. The library that makes it out takes whatever memory and time a file asks for, and sometimes
+//! panics, so it runs in a process of its own with limits. That process gets the file on standard input, and no path.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use pdf_extract::{Document, OutputError, PlainTextOutput, output_doc_page};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use switchboard_wire::process::Program;
+use thiserror::Error;
+
+use super::holding::LARGEST;
+
+/// The memory and the time that a PDF may take, in bytes and in seconds of work.
+const MEMORY: u64 = 1024 * 1024 * 1024;
+const SECONDS: u64 = 20;
+/// How much text is taken, in bytes.
+const MOST_TEXT: u64 = 8 * 1024 * 1024;
+/// How much is read of what went wrong.
+const MOST_SAID: u64 = 2000;
+
+/// Is it a PDF? Its beginning decides.
+pub(super) fn is_pdf(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"%PDF-")
+}
+
+/// Why there is no text.
+#[derive(Debug, Error)]
+pub(super) enum NoText {
+    /// The reader could not be started.
+    #[error("its reader cannot be started: {0}")]
+    Reader(io::ErrorKind),
+    /// It found none.
+    #[error("{0}")]
+    Unreadable(Words),
+}
+
+/// What the reader said last.
+#[derive(Debug)]
+pub(super) struct Words(String);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_empty() {
+            true => f.write_str("it is damaged, or asks for too much"),
+            false => f.write_str(&self.0),
+        }
+    }
+}
+
+/// The text of a file, page by page, as another process makes it out. Blocks until that is done, which its limits see to.
+pub(super) fn text_of(reader: &Program, file: File) -> Result<String, NoText> {
+    let child = Command::new(&reader.command)
+        .args(&reader.args)
+        .env_clear()
+        .envs(reader.env.iter().map(|(name, value)| (name, value)))
+        .current_dir("/")
+        .stdin(Stdio::from(file))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut reading = Reading(child.map_err(|error| NoText::Reader(error.kind()))?);
+    let mut bytes = Vec::new();
+    if let Some(stdout) = reading.0.stdout.take() {
+        // What came before a failure is worth showing.
+        let _broken_off = stdout.take(MOST_TEXT).read_to_end(&mut bytes);
+    }
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    let is_cut = u64::try_from(bytes.len()).is_ok_and(|length| length >= MOST_TEXT);
+    if is_cut || reading.0.wait().is_ok_and(|status| status.success()) {
+        return Ok(text);
+    }
+    if !text.is_empty() {
+        text.push_str("\n[the rest cannot be made out]\n");
+        return Ok(text);
+    }
+    let mut said = Vec::new();
+    if let Some(stderr) = reading.0.stderr.take() {
+        let _gone = stderr.take(MOST_SAID).read_to_end(&mut said);
+    }
+    let said = String::from_utf8_lossy(&said);
+    // The first line is ours; a panic's many lines are nobody's business.
+    let first = said.lines().next().filter(|line| !line.contains("panicked"));
+    Err(NoText::Unreadable(Words(first.unwrap_or_default().trim().to_owned())))
+}
+
+/// A reader at work. Dropping it ends it.
+struct Reading(Child);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _collected_already = self.0.wait();
+    }
+}
+
+/// A PDF could not be read.
+#[derive(Debug, Error)]
+pub enum ReadOutError {
+    /// It could not be had, or its text not be handed on.
+    #[error("it cannot be read or written: {0}")]
+    Io(#[from] io::Error),
+    /// The system does not let us limit what it may take.
+    #[error("no limits can be set")]
+    Limits,
+    /// It is damaged, protected or something else.
+    #[error("it is damaged, or protected with a password")]
+    Damaged,
+}
+
+/// The reader's whole life: limits itself, reads a PDF and writes its text, page by page.
+pub fn read_out(from: impl Read, mut to: impl Write) -> Result<(), ReadOutError> {
+    limit(Resource::As, MEMORY)?;
+    limit(Resource::Cpu, SECONDS)?;
+    limit(Resource::Core, 0)?;
+    let mut bytes = Vec::new();
+    from.take(LARGEST).read_to_end(&mut bytes)?;
+    let mut document = Document::load_mem(&bytes).map_err(|_| ReadOutError::Damaged)?;
+    if document.is_encrypted() {
+        document.decrypt("").map_err(|_| ReadOutError::Damaged)?;
+    }
+    for number in document.get_pages().into_keys() {
+        let text = page(&document, number).map_err(|_| ReadOutError::Damaged)?;
+        writeln!(to, "[page {number}]\n{}\n", text.trim())?;
+        to.flush()?;
+    }
+    Ok(())
+}
+
+fn page(document: &Document, number: u32) -> Result<String, OutputError> {
+    let mut text = String::new();
+    let mut output = PlainTextOutput::new(&mut text);
+    output_doc_page(document, &mut output, number)?;
+    Ok(text)
+}
+
+fn limit(resource: Resource, most: u64) -> Result<(), ReadOutError> {
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(resource, limit).map_err(|_| ReadOutError::Limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_fails_or_is_not_there_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it");
+        std::fs::write(&path, "contents").unwrap();
+        let read = |script: &str| {
+            let program = Program {
+                command: "sh".into(),
+                args: vec!["-c".into(), script.into()],
+                env: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
+                cwd: None,
+            };
+            text_of(&program, File::open(&path).unwrap()).map_err(|it| it.to_string())
+        };
+        assert_eq!(read("cat"), Ok("contents".to_owned()));
+        assert_eq!(read("echo why >&2; exit 1"), Err("why".to_owned()));
+        let silent = "it is damaged, or asks for too much".to_owned();
+        assert_eq!(read("echo thread x panicked at y >&2; exit 101"), Err(silent.clone()));
+        assert_eq!(read("kill -9 $$"), Err(silent));
+        let broken_off = "[page 1]\n\n[the rest cannot be made out]\n".to_owned();
+        assert_eq!(read("echo '[page 1]'; exit 101"), Ok(broken_off));
+        let flood = read("yes").unwrap();
+        assert_eq!(u64::try_from(flood.len()), Ok(MOST_TEXT));
+    }
+}

@@ -1,0 +1,163 @@
+//! A workspace to try its tools in. Every result is held against the schema that its tool declares.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use serde_json::{Value as Json, json};
+use switchboard_builtin::workspace::{self, ClientRoots, Settings};
+use switchboard_wire::era::Era;
+use switchboard_wire::introduction::Ability;
+use switchboard_wire::memory;
+use switchboard_wire::message::RemoteError;
+
+use crate::support::Visitor;
+
+pub struct Bench {
+    home: Arc<tempfile::TempDir>,
+    pub visitor: Visitor,
+    /// As they are listed.
+    pub tools: Vec<Json>,
+    schemas: BTreeMap<String, Validator>,
+}
+
+impl Bench {
+    pub async fn new(era: Era) -> Bench {
+        let home = tempfile::tempdir().expect("a temp folder");
+        fs::create_dir(home.path().join("root")).expect("a folder");
+        Bench::at(Arc::new(home), era, ClientRoots::Ignored).await
+    }
+
+    /// One whose client works in a folder `theirs` and may say so.
+    pub async fn with_roots(era: Era) -> Bench {
+        let home = tempfile::tempdir().expect("a temp folder");
+        fs::create_dir(home.path().join("root")).expect("a folder");
+        fs::create_dir(home.path().join("theirs")).expect("a folder");
+        Bench::at(Arc::new(home), era, ClientRoots::Followed).await
+    }
+
+    /// Another client at the same folder.
+    pub async fn neighbour(&self, era: Era) -> Bench {
+        Bench::at(self.home.clone(), era, ClientRoots::Ignored).await
+    }
+
+    async fn at(home: Arc<tempfile::TempDir>, era: Era, client_roots: ClientRoots) -> Bench {
+        let path = std::env::var("PATH").expect("a path");
+        let settings = Settings {
+            roots: vec![home.path().join("root")],
+            client_roots,
+            environment: vec![("PATH".to_owned(), path)],
+            outputs: home.path().join("kept"),
+            guard: None,
+            pdf_reader: None,
+        };
+        let (ours, theirs) = memory::pair();
+        let serving = tokio::spawn(workspace::serve(settings, theirs));
+        let abilities = match client_roots {
+            ClientRoots::Followed => vec![Ability::Elicitation, Ability::Roots],
+            ClientRoots::Ignored => vec![Ability::Elicitation],
+        };
+        let uri = format!("file://{}", home.path().join("theirs").display());
+        let answer = json!({"roots": [{"uri": uri}]});
+        let visitor = Visitor::over(ours, serving, era, abilities, answer).await;
+        let listed = visitor.ask("tools/list", json!({})).await.expect("a list");
+        let tools = listed["tools"].as_array().expect("tools").clone();
+        let schema = |tool: &Json| {
+            let validator = jsonschema::validator_for(&tool["outputSchema"]).expect("a schema");
+            (tool["name"].as_str().expect("a name").to_owned(), validator)
+        };
+        let schemas = tools.iter().map(schema).collect();
+        Bench { home, visitor, tools, schemas }
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.home.path().canonicalize().expect("it is there")
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.home().join("root")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).expect("a folder");
+        fs::write(path, text).expect("it is written");
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect("it is there")
+    }
+
+    /// A whole result. What is for machines fits its schema, or there is nothing and it failed.
+    pub async fn result(&self, tool: &str, arguments: Json) -> Json {
+        let result = self.visitor.call(tool, arguments).await;
+        match result.get("structuredContent") {
+            Some(structured) => {
+                let schema = self.schemas.get(tool).expect("a schema");
+                let fits = schema.validate(structured);
+                assert!(fits.is_ok(), "{tool}: {:?}\n{structured}", fits.err());
+            }
+            None => assert_eq!(result["isError"], true, "{tool}: {result}"),
+        }
+        result
+    }
+
+    /// What a tool gives to machines.
+    #[track_caller]
+    pub fn call(&self, tool: &str, arguments: Json) -> impl Future<Output = Json> {
+        let result = self.result(tool, arguments);
+        async move {
+            let result = result.await;
+            assert_ne!(result["isError"], true, "{result}");
+            result["structuredContent"].clone()
+        }
+    }
+
+    /// What a tool says.
+    pub async fn text(&self, tool: &str, arguments: Json) -> String {
+        let result = self.result(tool, arguments).await;
+        assert_ne!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().expect("a text").to_owned()
+    }
+
+    /// Why a tool failed.
+    pub async fn failure(&self, tool: &str, arguments: Json) -> String {
+        let result = self.result(tool, arguments).await;
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().expect("a text").to_owned()
+    }
+
+    /// Why a call was refused.
+    pub async fn refused(&self, tool: &str, arguments: Json) -> RemoteError {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.visitor.ask("tools/call", params).await.expect_err("it is refused")
+    }
+
+    /// The words of a prompt.
+    pub async fn prompt(&self, name: &str, arguments: Json) -> String {
+        let params = json!({"name": name, "arguments": arguments});
+        let said = self.visitor.ask("prompts/get", params).await.expect("words");
+        said["messages"][0]["content"]["text"].as_str().expect("a text").to_owned()
+    }
+
+    pub async fn leave(self) {
+        self.visitor.leave().await;
+        let kept = self.home.path().join("kept");
+        let left: Vec<_> = fs::read_dir(kept).expect("a folder").collect();
+        assert!(left.is_empty() || Arc::strong_count(&self.home) > 1, "{left:?}");
+    }
+}
+
+/// A picture of one colour.
+pub fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let picture = image::DynamicImage::new_rgb8(width, height);
+    picture.write_to(&mut bytes, image::ImageFormat::Png).expect("it can be written");
+    bytes.into_inner()
+}

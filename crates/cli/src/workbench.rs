@@ -1,0 +1,65 @@
+//! The workspace server for this run: which folders, which variables, where its outputs lie; and every server that runs
+//! in this process, by name.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use switchboard::in_process::InProcess;
+use switchboard::inheritance;
+use switchboard::wire::process::Program;
+use switchboard_builtin::workspace::{self, ClientRoots, Settings};
+
+use crate::demo;
+use crate::live;
+use crate::report;
+use crate::session::Session;
+
+/// The word that makes this program a reader of one PDF. Nobody types it.
+const PDF: &str = "__pdf";
+
+/// Servers in this process, by the name that an entry of type `sdk` gives.
+pub fn in_process(session: &Session) -> BTreeMap<String, InProcess> {
+    // Our own host would name the same folder.
+    let folder = session.machine.working_folder.clone();
+    let settings = settings(session, vec![folder], ClientRoots::Ignored);
+    let workspace = InProcess::new(move |link| workspace::serve(settings.clone(), link));
+    BTreeMap::from([
+        (demo::NAME.to_owned(), demo::in_process(session)),
+        (workspace::NAME.to_owned(), workspace),
+    ])
+}
+
+/// What a workspace server is given. Commands get our variables without credentials.
+pub fn settings(session: &Session, roots: Vec<PathBuf>, client_roots: ClientRoots) -> Settings {
+    let machine = &session.machine;
+    Settings {
+        roots,
+        client_roots,
+        environment: inheritance::environment(&machine.variables, []),
+        outputs: machine.places.data.join("workspace"),
+        guard: live::guard_program(),
+        pdf_reader: std::env::current_exe().ok().map(|program| Program {
+            command: program.into(),
+            args: vec![PDF.into()],
+            env: Vec::new(),
+            cwd: None,
+        }),
+    }
+}
+
+/// Was this program started to read a PDF?
+pub fn is_pdf_reader() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == PDF)
+}
+
+/// Reads the PDF on standard input and writes its text; that is all this process does.
+pub fn read_pdf() -> ExitCode {
+    match workspace::pdf_text::read_out(std::io::stdin().lock(), std::io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report::aside(&format!("{error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! `swb serve`: a workspace server for whoever starts it, in both eras.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use testkit::processes::{alive, descendants_with_environment, wait_until, wait_until_gone};
+use testkit::{Scene, real};
+
+use crate::support::{USER, json as json_of, program, scene};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A server, spoken to line by line.
+struct Raw {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+    meta: Option<Json>,
+}
+
+impl Raw {
+    fn start(scene: &Scene, arguments: &[&str]) -> Raw {
+        let arguments = [&["serve"], arguments].concat();
+        let mut command = scene.command(&scene.project(), &arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it can be started");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        Raw { child, input, output, asked: 0, meta: None }
+    }
+
+    /// One that has shaken hands in the legacy way; its client works in no folder that it names.
+    fn legacy(scene: &Scene, arguments: &[&str]) -> Raw {
+        let mut raw = Raw::start(scene, arguments);
+        let hello = raw.ask(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "raw", "version": "1"},
+            }),
+        );
+        assert_eq!(hello["protocolVersion"], "2025-06-18", "{hello}");
+        raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        raw
+    }
+
+    fn modern(scene: &Scene, arguments: &[&str]) -> Raw {
+        let mut raw = Raw::start(scene, arguments);
+        raw.meta = Some(json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }));
+        let found = raw.ask("server/discover", json!({}));
+        assert_eq!(found["supportedVersions"][0], "2026-07-28", "{found}");
+        raw
+    }
+
+    fn say(&mut self, message: &Json) {
+        let input = self.input.as_mut().expect("it is open");
+        writeln!(input, "{message}").expect("it is read");
+    }
+
+    fn send(&mut self, method: &str, mut params: Json) {
+        self.asked += 1;
+        if let Some(meta) = &self.meta {
+            params["_meta"] = meta.clone();
+        }
+        let id = self.asked;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+
+    /// Asks and waits for the answer. Every line is JSON.
+    #[track_caller]
+    fn ask(&mut self, method: &str, params: Json) -> Json {
+        self.send(method, params);
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it answers");
+        let answer: Json = serde_json::from_str(&line).expect("it is JSON");
+        assert_eq!(answer["id"], self.asked, "{answer}");
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    }
+
+    #[track_caller]
+    fn call(&mut self, tool: &str, arguments: Json) -> Json {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn signal(&self, name: &str) {
+        let number = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args([name, &number]).status();
+        assert!(sent.expect("kill can be run").success());
+    }
+
+    /// Waits for its end; comes back with its exit code and what it said besides.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let status = wait_until(SOON, "it ends", || self.child.try_wait().expect("it is ours"));
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.output, &mut rest).expect("text");
+        let mut stderr = self.child.stderr.take().expect("it is piped");
+        std::io::Read::read_to_string(&mut stderr, &mut rest).expect("text");
+        (status.code(), rest)
+    }
+}
+
+fn number(scene: &Scene, place: &str) -> u32 {
+    let path = scene.path(place);
+    wait_until(SOON, "it says its number", || {
+        std::fs::read_to_string(&path).ok()?.trim().parse().ok()
+    })
+}
+
+#[test]
+fn a_script_speaks_to_it_in_either_era() {
+    for connect in [Raw::legacy, Raw::modern] {
+        let scene = scene();
+        scene.write("a.txt", "one\n");
+        let mut raw = connect(&scene, &[]);
+        let listed = raw.ask("tools/list", json!({}));
+        assert_eq!(listed["tools"].as_array().map(Vec::len), Some(10), "{listed}");
+        let read = raw.call("Read", json!({"file_path": "a.txt"}));
+        assert_eq!(read["content"][0]["text"], "     1\tone\n");
+        let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
+        raw.call("Edit", edit);
+        assert_eq!(scene.read("a.txt"), "two\n");
+        let ran = raw.call("Bash", json!({"command": "cat a.txt"}));
+        assert_eq!(ran["structuredContent"]["output"], "two\n", "{ran}");
+        raw.send("tools/call", json!({"name": "Raed", "arguments": {}})); // misspelt on purpose
+        let mut line = String::new();
+        raw.output.read_line(&mut line).expect("it answers");
+        assert!(line.contains("there is no tool `Raed`"), "{line}"); // misspelt on purpose
+        raw.input = None;
+        assert_eq!(raw.ended(), (Some(0), String::new()));
+        let outputs = scene.path("~/.local/share/switchboard/workspace");
+        assert_eq!(std::fs::read_dir(outputs).expect("a folder").count(), 0);
+    }
+}
+
+#[test]
+fn its_end_is_clean_and_takes_everything_along() {
+    enum End {
+        Input,
+        Terminate,
+        Kill,
+    }
+    for end in [End::Input, End::Terminate, End::Kill] {
+        let scene = scene();
+        let mut raw = Raw::modern(&scene, &[]);
+        let family = "echo $$ > leader; (setsid sh -c 'echo $$ > away; sleep 1000') & sleep 1000";
+        raw.call("Bash", json!({"command": family, "run_in_background": true}));
+        raw.send(
+            "tools/call",
+            json!({"name": "Bash", "arguments": {"command": "echo $$ > waited; sleep 1000"}}),
+        );
+        let numbers = ["leader", "away", "waited"].map(|place| number(&scene, place));
+        assert!(numbers.iter().all(|it| alive(*it)));
+        let mark = format!("SWITCHBOARD_OWNER={}.", raw.child.id());
+        match end {
+            End::Input => raw.input = None,
+            End::Terminate => raw.signal("-TERM"),
+            End::Kill => raw.signal("-KILL"),
+        }
+        let (code, rest) = raw.ended();
+        match end {
+            End::Input => assert_eq!((code, rest.as_str()), (Some(0), "")),
+            // Who waits is told.
+            End::Terminate => {
+                assert_eq!((code, rest.lines().count()), (Some(0), 1), "{rest}");
+                assert!(rest.contains("dropped without an answer"), "{rest}");
+            }
+            End::Kill => assert_eq!(code, None),
+        }
+        for number in numbers {
+            wait_until_gone(number, SOON);
+        }
+        wait_until(SOON, "nothing is left", || {
+            descendants_with_environment(&mark).is_empty().then_some(())
+        });
+    }
+}
+
+/// A PDF with one page for each text.
+fn pdf(texts: &[&str]) -> Vec<u8> {
+    let page = |at: usize| 4 + 2 * at;
+    let kids: String = (0..texts.len()).map(|at| format!("{} 0 R ", page(at))).collect();
+    let mut objects = vec![
+        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
+        format!("<</Type/Pages/Kids[{kids}]/Count {}>>", texts.len()),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
+    ];
+    for (at, text) in texts.iter().enumerate() {
+        let content = format!("BT /F 12 Tf 72 720 Td ({text}) Tj ET");
+        objects.push(format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 3 0 R>>>>/Contents {} 0 R>>",
+            page(at) + 1
+        ));
+        objects.push(format!("<</Length {}>>stream\n{content}\nendstream", content.len()));
+    }
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+    for (number, object) in (1..).zip(&objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
+    }
+    let start = file.len();
+    let size = objects.len() + 1;
+    file.push_str(&format!(
+        "{table}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"
+    ));
+    file.into_bytes()
+}
+
+#[test]
+fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
+    let scene = scene();
+    let good = pdf(&["Hello there", "The second page"]);
+    std::fs::write(scene.path("good.pdf"), &good).expect("it is written");
+    std::fs::write(scene.path("cut.pdf"), &good[..good.len() / 2]).expect("it is written");
+    let deep = ["%PDF-1.4\n1 0 obj\n", &"[".repeat(300_000)].concat();
+    let deep = format!("{deep}\nendobj\nxref\n0 1\ntrailer<</Root 1 0 R>>\nstartxref\n9\n%%EOF");
+    scene.write("deep.pdf", &deep);
+    let mut raw = Raw::modern(&scene, &[]);
+    let read = raw.call("Read", json!({"file_path": "good.pdf"}));
+    let content = read["structuredContent"]["content"].as_str().expect("a text");
+    assert_eq!(content, "[page 1]\nHello there\n\n[page 2]\nThe second page\n", "{read}");
+    assert_eq!(read["structuredContent"]["kind"], "pdf");
+    for path in ["cut.pdf", "deep.pdf"] {
+        let refused = raw.call("Read", json!({"file_path": path}));
+        assert_eq!(refused["isError"], true, "{refused}");
+        let why = refused["content"][0]["text"].as_str().expect("a text");
+        assert!(why.contains("it is damaged"), "{why}");
+    }
+    raw.input = None;
+    assert_eq!(raw.ended(), (Some(0), String::new()));
+}
+
+#[test]
+fn folders_that_are_named_have_the_last_word() {
+    let scene = scene();
+    scene.write("a.txt", "project\n");
+    scene.write("~/other/a.txt", "other\n");
+    let other = scene.path("~/other").display().to_string();
+    let mut raw = Raw::legacy(&scene, &["--root", &other, "--root", "."]);
+    let read = raw.call("Read", json!({"file_path": "a.txt"}));
+    assert_eq!(read["structuredContent"]["content"], "other", "{read}");
+    let here = scene.path("a.txt").display().to_string();
+    let read = raw.call("Read", json!({"file_path": here}));
+    assert_eq!(read["structuredContent"]["content"], "project", "{read}");
+    let outside = raw.call("Read", json!({"file_path": "../x"}));
+    assert_eq!(outside["isError"], true, "{outside}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+    let wrong = scene.swb(&["serve", "--root", "missing"]);
+    insta::assert_snapshot!(wrong.fails(2), @"error: --root: `missing` is not a folder");
+}
+
+#[test]
+fn commands_get_no_credentials_of_ours() {
+    let mut scene = scene();
+    scene.set("GITHUB_TOKEN", "hidden").set("PLAIN", "shown");
+    let mut raw = Raw::modern(&scene, &[]);
+    let ran = raw.call("Bash", json!({"command": "echo $PLAIN $GITHUB_TOKEN"}));
+    assert_eq!(ran["structuredContent"]["output"], "shown\n", "{ran}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
+fn our_own_host_calls_it_as_a_program_and_in_its_process() {
+    let scene = scene();
+    scene.write("a.txt", "one\n");
+    let program = program().display().to_string();
+    let managed = scene.managed().display().to_string();
+    let program = json!({
+        "command": program, "args": ["serve"], "env": {"SWB_TESTBED_MANAGED": managed},
+    });
+    scene.servers(USER, &format!("\"program\": {program}"));
+    // Files name no server of a running program; flags may.
+    let inside = r#"{"mcpServers": {"inside": {"type": "sdk", "name": "workspace"}}}"#;
+    let flags = ["--mcp-config", inside];
+    let status = json_of(&scene, &[&["status", "--json"], &flags[..]].concat());
+    assert_eq!(status["servers"].as_array().map(Vec::len), Some(2), "{status}");
+    for server in status["servers"].as_array().expect("servers") {
+        assert_eq!(
+            (&server["state"], &server["era"], &server["counts"]["tools"]),
+            (&json!("connected"), &json!("modern"), &json!(10)),
+            "{server}"
+        );
+    }
+    for name in ["inside", "program"] {
+        let call = |tool: &str, words: &[&str]| {
+            let tool = format!("mcp__{name}__{tool}");
+            let words =
+                [&["call", tool.as_str()], words, &["--mode", "bypass"], &flags[..]].concat();
+            scene.swb(&words).ok().to_owned()
+        };
+        assert_eq!(call("Read", &["file_path=a.txt"]), "     1\tone\n");
+        assert_eq!(call("Bash", &["command=pwd"]), "[ROOT]/person/project\n");
+        let glob = call("Glob", &["pattern=*.txt"]);
+        assert_eq!(glob, "[ROOT]/person/project/a.txt\n");
+        let prompt = ["prompt", name, "review", "target=main"];
+        let said = scene.swb(&[&prompt[..], &flags].concat());
+        assert!(said.ok().contains("Review this code: main"), "{}", said.shown());
+    }
+}
+
+#[test]
+fn a_client_on_the_official_python_library_reads_edits_and_runs() {
+    for (mode, is_modern) in [("legacy", false), ("auto", true)] {
+        let scene = scene();
+        scene.write("a.txt", "one\n");
+        let server = [program().into(), "serve".into()];
+        let client = real::python_client(mode, &scene.project(), &server);
+        let mut command = std::process::Command::new(&client.command);
+        command.args(&client.args).env_clear().envs(client.env.iter().cloned());
+        command.env("HOME", scene.home()).env("SWB_TESTBED_MANAGED", scene.managed());
+        let output = command.stdin(Stdio::null()).output().expect("Python can be run");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let seen: Json = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        assert_eq!(seen["protocol"] == "2026-07-28", is_modern, "{seen:#}");
+        assert_eq!(seen["tools"].as_array().map(Vec::len), Some(10));
+        assert_eq!(seen["unread"]["error"], true);
+        assert_eq!(seen["read"]["value"]["content"], "one");
+        assert_eq!(seen["edit"]["value"]["replacements"], 1);
+        assert_eq!(
+            (&seen["bash"]["value"]["output"], &seen["bash"]["value"]["exitCode"]),
+            (&json!("two\n"), &json!(3))
+        );
+        assert!(seen["prompt"].as_str().expect("words").contains("a.txt"));
+        wait_until_gone(number(&scene, "leader"), SOON);
+    }
+}
+
+#[test]
+fn a_client_that_works_elsewhere_says_where() {
+    let scene = scene();
+    scene.write("~/theirs/a.txt", "theirs\n");
+    let theirs: PathBuf = scene.path("~/theirs");
+    let mut raw = Raw::start(&scene, &[]);
+    let roots = json!({"roots": {"listChanged": true}});
+    raw.ask(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-06-18", "capabilities": roots,
+            "clientInfo": {"name": "raw", "version": "1"},
+        }),
+    );
+    let read = |raw: &mut Raw, folder: &PathBuf| {
+        raw.send("tools/call", json!({"name": "Read", "arguments": {"file_path": "a.txt"}}));
+        let mut line = String::new();
+        raw.output.read_line(&mut line).expect("it asks");
+        let asked: Json = serde_json::from_str(&line).expect("it is JSON");
+        assert_eq!(asked["method"], "roots/list", "{asked}");
+        let uri = format!("file://{}", folder.display());
+        raw.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": uri}]}}));
+        line.clear();
+        raw.output.read_line(&mut line).expect("it answers");
+        let answer: Json = serde_json::from_str(&line).expect("it is JSON");
+        answer["result"]["structuredContent"]["content"].clone()
+    };
+    assert_eq!(read(&mut raw, &theirs), "theirs");
+    scene.write("a.txt", "project\n");
+    raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    assert_eq!(read(&mut raw, &scene.project()), "project");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}

@@ -342,8 +342,11 @@ impl Keeper {
     /// Signs in with a person's help, keeps the login and takes it over. One process at a time: who comes second
     /// waits for the first, and takes what that got.
     pub async fn sign_in(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
-        // What is there already is what the person wants to be rid of.
-        self.look().await;
+        // What is there already is what the person wants to be rid of. Where the server turned us away we know what was
+        // there then, and anything newer is what somebody else got meanwhile.
+        if self.wanting().is_none() {
+            self.look().await;
+        }
         let record = self.sign_in_once(plan, person).await?;
         self.signed_in(record.clone());
         Ok(record)

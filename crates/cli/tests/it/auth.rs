@@ -2,7 +2,7 @@
 
 use testkit::authority::Charter;
 
-use crate::signing_kit::{log_in, logins, stage};
+use crate::signing_kit::{log_in, stage};
 use crate::support::{json, scene};
 
 #[test]
@@ -17,7 +17,7 @@ fn every_login_is_shown_with_all_but_its_token() {
     assert_eq!((&login["names"][0], &login["scopes"][0]), (&"web".into(), &"read".into()));
     assert_eq!((&login["standing"], &login["renewable"]), (&"good".into(), &true.into()));
     assert!(login["expiresAt"].as_str().is_some_and(|it| it.ends_with('Z')), "{login}");
-    assert_eq!(status["kept"]["folder"], logins(&scene).display().to_string());
+    assert_eq!(status["kept"]["folder"], "[ROOT]/person/.local/share/switchboard/logins");
     let text = scene.swb(&["auth", "status"]);
     let text = text.ok();
     for part in ["web: good\n", "scopes: read\n", "renewed by itself\n", "Kept in ~/.local/share"] {

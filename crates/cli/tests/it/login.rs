@@ -8,7 +8,7 @@ use testkit::authority::{
 };
 use testkit::{Authority, Scene, Script, Scripted, Served, Terminal};
 
-use crate::signing_kit::{log_in, opened, page, stage, state, times_opened};
+use crate::signing_kit::{log_in, opened, page, stage, stage_with, state, times_opened};
 use crate::support::{USER, scene, until};
 
 #[test]
@@ -77,7 +77,7 @@ fn where_nobody_could_come_back_it_fails_at_once() {
 fn a_person_who_says_no_is_not_signed_in() {
     let (_authority, scene) = stage(Charter { consent: Consent::Denies, ..Charter::good() });
     let ran = scene.swb(&["login", "web"]);
-    assert!(ran.fails(8).contains("access_denied"), "{}", ran.shown());
+    assert!(ran.fails(8).contains("access was denied"), "{}", ran.shown());
     assert!(page(&scene).contains("did not work"));
 }
 
@@ -111,7 +111,7 @@ fn over_ssh_the_pasted_address_signs_in() {
     let back = elsewhere(&mut terminal, &authority);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");
     terminal.sees("paste that page's address").types("nonsense that is no address\n");
-    terminal.sees("not taken").types(&format!("{back}\n"));
+    terminal.sees("not taken").sees("> ").types(&format!("{back}\n"));
     terminal.sees("Signed in to `web`");
     let (code, shown) = terminal.ends();
     assert_eq!(code, 0, "{shown}");
@@ -145,12 +145,14 @@ fn whoever_gives_up_is_let_go() {
 #[test]
 fn a_code_on_another_device_signs_in_without_a_browser_here() {
     let course = DeviceCourse { pending: 1, slow_down: 0, ending: DeviceEnding::Approved };
-    let (authority, scene) = stage(Charter { device: Some(course), ..Charter::good() });
+    let charter = Charter { device: Some(course), ..Charter::good().client("tv", None) };
+    let (authority, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
     let ran = scene.swb(&["login", "web", "--device"]);
     assert!(ran.ok().starts_with("Signed in to `web`"), "{}", ran.shown());
     assert!(ran.stderr.contains("type the code"), "{}", ran.stderr);
     assert_eq!((times_opened(&scene), authority.tally().logins), (0, 1));
-    let (_none, scene) = stage(Charter::good());
+    let charter = Charter::good().client("tv", None);
+    let (_none, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
     let ran = scene.swb(&["login", "web", "--device"]);
     assert!(ran.fails(8).contains("no way to sign in on another device"), "{}", ran.shown());
 }

@@ -104,7 +104,7 @@ fn no_secret_of_a_login_is_seen_anywhere() {
         &["auth", "status"],
         &["auth", "status", "--json"],
         &["get", "web", "--json"],
-        &["call", "mcp__web__echo", "text=x", "--mode", "auto"],
+        &["call", "mcp__web__echo", "text=x", "--mode", "bypass"],
         &["doctor", "web"],
         &["login", "web", "--again", "--json"],
         &["audit", "--json"],
@@ -119,7 +119,7 @@ fn no_secret_of_a_login_is_seen_anywhere() {
     }
     authority.end_all();
     run(&["status", "web"]);
-    run(&["call", "mcp__web__echo", "text=x", "--mode", "auto"]);
+    run(&["call", "mcp__web__echo", "text=x", "--mode", "bypass"]);
     run(&["logs", "web"]);
     run(&["logout", "web", "--json"]);
     for path in files(&scene.home(), &logins(&scene)) {

@@ -155,7 +155,7 @@ fn a_call_that_needs_more_scopes_says_how_to_get_them() {
     };
     let (_authority, scene) = stage(charter);
     log_in(&scene);
-    let call = ["call", "mcp__web__echo", "text=hello", "--mode", "auto"];
+    let call = ["call", "mcp__web__echo", "text=hello", "--mode", "bypass"];
     let ran = scene.swb(&call);
     assert!(ran.fails(8).contains("`swb login web --scopes read,write`"), "{}", ran.shown());
     scene.swb(&["login", "web", "--scopes", "read,write"]).ok();

@@ -234,6 +234,14 @@ impl Signatory {
         let made = self.0.get_or_try_init(|| Signer::new(wanted, settings)).await;
         made.cloned()
     }
+
+    /// Signs in where the server says what it wants and somebody is there for it.
+    pub(crate) async fn signs_in(&self, wanted: &Wanted, settings: &Arc<Settings>) -> bool {
+        let Some(guide) = settings.signing.guide.as_deref() else { return false };
+        let Ok(Some(signer)) = self.signer(wanted, settings).await else { return false };
+        signer.keeper.wanting().is_some()
+            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+    }
 }
 
 impl Signer {
@@ -540,12 +548,7 @@ impl Host {
 
     /// Signs in for a call that was turned away, where the server says what it wants and somebody is there for it.
     pub(crate) async fn signs_in_for(&self, handle: &Handle) -> bool {
-        let settings = self.shared_settings();
-        let Some(guide) = settings.signing.guide.as_deref() else { return false };
-        let signer = handle.signatory().signer(handle.wanted(), settings).await;
-        let Ok(Some(signer)) = signer else { return false };
-        signer.keeper.wanting().is_some()
-            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+        handle.signatory().signs_in(handle.wanted(), self.shared_settings()).await
     }
 
     /// Signs somebody in to a server, and has it connected to anew.

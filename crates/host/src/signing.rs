@@ -235,6 +235,13 @@ impl Signatory {
         made.cloned()
     }
 
+    /// Waits until what was issued is written down.
+    pub(crate) async fn close(&self) {
+        if let Some(Some(signer)) = self.0.get() {
+            signer.keeper.close().await;
+        }
+    }
+
     /// Signs in where the server says what it wants and somebody is there for it.
     pub(crate) async fn signs_in(&self, wanted: &Wanted, settings: &Arc<Settings>) -> bool {
         let Some(guide) = settings.signing.guide.as_deref() else { return false };

@@ -664,6 +664,7 @@ impl Task {
 
     async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
         self.happen(Event::Stop, search).await;
+        self.signatory.close().await;
         gone(self.predecessor.take()).await;
         self.publish().await;
         if let Some(done) = done {

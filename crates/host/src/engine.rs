@@ -32,6 +32,7 @@ use crate::places::Places;
 use crate::shelf::{self, ShelfHandle};
 use crate::signing::{Signing, SigningOptions};
 use crate::upkeep::{self, Pools};
+use crate::usher::{Usher, Ushered};
 
 /// How many programs are started at once, unless told otherwise.
 pub const LOCAL_WIDTH: usize = 3;
@@ -257,6 +258,7 @@ pub struct Host {
 enum Command {
     Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
     Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
+    SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Ushered> },
     Stop { done: oneshot::Sender<()> },
 }
 
@@ -267,7 +269,7 @@ impl Host {
         let (commands, from_callers) = mpsc::channel(WAITING);
         let (reports, from_connections) = mpsc::channel(WAITING);
         let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (pools, keeping_pools) = upkeep::new(snapshots.clone());
+        let (pools, keeping_pools) = upkeep::new(snapshots.clone(), settings.persistence);
         let (shelf, keeping_shelf) = shelf::new(snapshots.clone());
         let mut keepers = JoinSet::new();
         keepers.spawn(keeping_pools);
@@ -281,6 +283,7 @@ impl Host {
             keepers,
             rules: Arc::default(),
             leaving: BTreeMap::new(),
+            usher: Usher::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
         Ok((Host { commands, snapshots, settings, pools, shelf }, task))
@@ -306,6 +309,23 @@ impl Host {
         if self.commands.send(command).await.is_ok() {
             let _over = set.await;
         }
+    }
+
+    /// The login at a server, begun where none is under way; nothing where there is no such server any more.
+    pub(crate) async fn begin_login(&self, server: &str) -> Option<Ushered> {
+        self.ushered(server, None).await
+    }
+
+    /// Hands what somebody pasted to the login at a server; nothing where none waits for it.
+    pub(crate) async fn hand_to_login(&self, server: &str, pasted: String) -> Option<Ushered> {
+        self.ushered(server, Some(pasted)).await
+    }
+
+    async fn ushered(&self, server: &str, pasted: Option<String>) -> Option<Ushered> {
+        let (reply, ushered) = oneshot::channel();
+        let command = Command::SignIn { server: server.to_owned(), pasted, reply };
+        self.commands.send(command).await.ok()?;
+        ushered.await.ok()
     }
 
     /// All servers now.
@@ -414,6 +434,8 @@ struct Engine {
     rules: Arc<permission::Rules>,
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
     leaving: BTreeMap<String, Leaving>,
+    /// The logins that tools began.
+    usher: Usher,
 }
 
 struct Kept {
@@ -442,6 +464,11 @@ impl Engine {
                         self.publish(Handles::Same);
                         let _nobody_waits = done.send(());
                     }
+                    Some(Command::SignIn { server, pasted, reply }) => {
+                        if let Some(ushered) = self.sign_in(&server, pasted) {
+                            let _nobody_waits = reply.send(ushered);
+                        }
+                    }
                     Some(Command::Stop { done }) => {
                         self.stop(&mut reports).await;
                         let _nobody_waits = done.send(());
@@ -457,7 +484,16 @@ impl Engine {
                     self.publish(Handles::Same);
                 }
                 Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
+                Some(()) = self.usher.ended() => {}
             }
+        }
+    }
+
+    fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Ushered> {
+        let handle = &self.kept.get(server)?.handle;
+        match pasted {
+            None => Some(self.usher.begin(handle, &self.settings)),
+            Some(text) => self.usher.hand_over(server, text),
         }
     }
 
@@ -501,6 +537,7 @@ impl Engine {
 
     fn end(&mut self, name: &str) {
         let Some(kept) = self.kept.remove(name) else { return };
+        self.usher.forget(name);
         self.leaving.insert(name.to_owned(), kept.handle.leaving());
         self.ending.spawn(async move {
             kept.handle.stop(Search::Now).await;
@@ -526,6 +563,7 @@ impl Engine {
 
     /// Ends all at once; then looks once for whoever left their groups.
     async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
+        self.usher.close().await;
         let mut had_programs = false;
         for kept in std::mem::take(&mut self.kept).into_values() {
             had_programs |= kept.view.transport == TransportKind::Stdio;

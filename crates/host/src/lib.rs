@@ -76,6 +76,7 @@ pub mod store;
 pub mod subscription;
 mod trouble;
 pub mod upkeep;
+mod usher;
 mod visit;
 pub mod yielded;
 

@@ -1,5 +1,7 @@
 //! Tests of the library as an embedding program uses it.
 
+mod authenticating;
+mod browser;
 mod built_in;
 mod calls;
 mod changes;

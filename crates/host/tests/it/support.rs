@@ -26,6 +26,7 @@ use switchboard::engine::{Host, Options, Snapshot};
 use switchboard::pin::Pins;
 use switchboard::places::Places;
 use switchboard::pool::naming::Origin;
+use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool};
 use switchboard::rulebook::Rulebook;
 use switchboard::wire::message::Payload;
@@ -238,8 +239,13 @@ fn pool_of(server: &str, tool: &str, repeat: Repeat) -> Pool {
     let raw = Payload::of(&json!({"name": tool, "annotations": hints})).expect("JSON");
     let tools = [Item { name: tool.to_owned(), raw }];
     let filter = ToolFilter::default();
-    let source =
-        pool::Source { server, origin: Origin::Configured, tools: &tools, filter: &filter };
+    let source = pool::Source {
+        server,
+        origin: Origin::Configured,
+        tools: &tools,
+        kind: ToolKind::Served,
+        filter: &filter,
+    };
     Pool::default().next([source], &pool::Rules { hidden: &|_, _| false, built_in: &[] })
 }
 

@@ -1,6 +1,7 @@
 //! One server's connection: a task of its own owns its state, its line and its catalogue.
 //! Readers see it through a [`View`], callers use its client directly, and nobody holds a lock.
 
+mod credentials;
 pub mod state;
 mod task;
 

@@ -23,6 +23,7 @@ use crate::calling::PICTURES_AT_ONCE;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
+use crate::connectors::Bearer;
 use crate::counsel::{Counsel, Counsellor, Model};
 use crate::in_process::InProcess;
 use crate::inquiry::{Ask, Nobody};
@@ -136,7 +137,9 @@ pub struct Settings {
     pub(crate) pictures: Arc<Semaphore>,
     pub(crate) signing: SigningOptions,
     pub(crate) logins: PathBuf,
+    pub(crate) places: Places,
     signing_in: OnceCell<Arc<Signing>>,
+    bearer: OnceCell<Option<Arc<Bearer>>>,
     network: (network::Settings, OnceLock<Result<Network, String>>),
     guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
 }
@@ -179,7 +182,9 @@ impl Settings {
             in_process: options.in_process,
             signing: options.signing,
             logins: options.places.logins(),
+            places: options.places,
             signing_in: OnceCell::new(),
+            bearer: OnceCell::new(),
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
         })
@@ -203,6 +208,11 @@ impl Settings {
         let opened =
             self.signing_in.get_or_try_init(|| async { Signing::open(self).await.map(Arc::new) });
         opened.await.cloned()
+    }
+
+    /// The token of the connector account, where there is one.
+    pub(crate) async fn bearer(&self) -> Result<Option<Arc<Bearer>>, Cause> {
+        self.bearer.get_or_try_init(|| Bearer::of(self)).await.cloned()
     }
 
     /// The guard, started with the first program. Without one, programs are still stopped whenever we can.

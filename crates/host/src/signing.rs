@@ -21,6 +21,7 @@ use switchboard_auth::scopes::Scopes;
 use switchboard_auth::vault::folder::{FolderVault, Place, Wanted as Keeping};
 use switchboard_auth::vault::keychain::SystemKeychain;
 use switchboard_auth::vault::{Record, Standing, Swapped, Vault, VaultError};
+use switchboard_config::account::Account;
 use switchboard_config::entry::{OAuthGrant, Remote, ServerSpec, Transport};
 use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::scope::Scope;
@@ -51,6 +52,8 @@ pub struct SigningOptions {
     pub document: Option<Url>,
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used.
+    pub account: Option<Account>,
 }
 
 impl fmt::Debug for SigningOptions {
@@ -202,6 +205,20 @@ impl Signing {
             fetch: Arc::new(Online::new(network)),
             proxies,
         })
+    }
+}
+
+impl Signing {
+    pub(crate) fn vault(&self) -> &Arc<dyn Vault> {
+        &self.vault
+    }
+
+    pub(crate) fn fetch(&self) -> &Arc<dyn Fetch> {
+        &self.fetch
+    }
+
+    pub(crate) fn proxies(&self) -> &[String] {
+        &self.proxies
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use switchboard::calling::{CallFailure, Desk};
 use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::config::scope::Scope;
 use switchboard::connection::Status;
 use switchboard::connection::state::Persistence;
 use switchboard::pool::Pool;
@@ -14,7 +15,7 @@ use testkit::authority::{Authority, Charter, Consent};
 use url::Url;
 
 use crate::browser;
-use crate::support::{Bench, PATIENCE, is_connected, remote, with_member};
+use crate::support::{Bench, PATIENCE, cause, is_connected, remote, with_member};
 
 const TOOL: &str = "mcp__s__authenticate";
 
@@ -209,11 +210,15 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
 async fn a_connector_is_left_to_its_account() {
     let authority = Authority::start(Charter::good());
     let bench = Bench::new();
-    bench.apply(&[("s", remote("connector-proxy", &authority.url()))]).await;
-    bench.view_when("s", |it| matches!(it.status, Status::NeedsAuth(_))).await;
+    let connector = remote("connector-proxy", &authority.url());
+    bench.apply_in(Scope::Connectors, &[("claude.ai A  b", connector)]).await;
+    let view = bench.view("claude.ai A  b").await;
+    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:?}");
+    assert!(cause(&view).evidence.iter().any(|it| it.text().contains("no connector account")));
     let pool: Arc<Pool> = bench.host.settled_pool().await;
-    assert_eq!(of_server(&pool), [TOOL]);
-    let answer = called(&bench, json!({})).await;
+    assert_eq!(of_server(&pool), ["mcp__claude_ai_A_b__authenticate"]);
+    let tool = "mcp__claude_ai_A_b__authenticate";
+    let answer = bench.call_exposed(&desk(&bench), tool, json!({})).await.expect("it answers");
     assert!(text(&answer).contains("use `/mcp`"), "{}", text(&answer));
     bench.stop().await;
 }

@@ -97,6 +97,11 @@ impl Bench {
         self.host.apply(&effective(servers)).await;
     }
 
+    /// The same in another scope.
+    pub async fn apply_in(&self, scope: Scope, servers: &[(&str, String)]) {
+        self.host.apply(&effective_in(scope, servers)).await;
+    }
+
     /// Waits until something is true of all servers.
     pub async fn until(&self, is_so: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
         let mut watch = self.host.watch();
@@ -225,10 +230,15 @@ pub fn options(folder: &Path) -> Options {
 
 /// A configuration with these servers in the person's own settings.
 pub fn effective(servers: &[(&str, String)]) -> Effective {
+    effective_in(Scope::User, servers)
+}
+
+/// The same in another scope.
+pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> Effective {
     let members: Vec<String> =
         servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
     let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
-    let source = Source::file(Scope::User, "settings.json");
+    let source = Source::file(scope, "settings.json");
     let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
     resolve(Inputs { layers: vec![layer], ..Inputs::default() })
 }

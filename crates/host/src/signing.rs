@@ -21,8 +21,10 @@ use switchboard_auth::scopes::Scopes;
 use switchboard_auth::vault::folder::{FolderVault, Place, Wanted as Keeping};
 use switchboard_auth::vault::keychain::SystemKeychain;
 use switchboard_auth::vault::{Record, Standing, Swapped, Vault, VaultError};
+use switchboard_config::account::Account;
 use switchboard_config::entry::{OAuthGrant, Remote, ServerSpec, Transport};
 use switchboard_config::identity_provider::IdentityProvider;
+use switchboard_config::scope::Scope;
 use switchboard_config::template::{Template, Text};
 use thiserror::Error;
 use tokio::sync::OnceCell;
@@ -50,6 +52,8 @@ pub struct SigningOptions {
     pub document: Option<Url>,
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used.
+    pub account: Option<Account>,
 }
 
 impl fmt::Debug for SigningOptions {
@@ -204,6 +208,20 @@ impl Signing {
     }
 }
 
+impl Signing {
+    pub(crate) fn vault(&self) -> &Arc<dyn Vault> {
+        &self.vault
+    }
+
+    pub(crate) fn fetch(&self) -> &Arc<dyn Fetch> {
+        &self.fetch
+    }
+
+    pub(crate) fn proxies(&self) -> &[String] {
+        &self.proxies
+    }
+}
+
 fn unusable(detail: String) -> Cause {
     Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
 }
@@ -221,6 +239,38 @@ fn remote(spec: &ServerSpec) -> Result<&Remote<Text>, &'static str> {
     match remote.headers.iter().any(is_fixed) || remote.headers_helper.is_some() {
         true => Err("its entry says what to show it"),
         false => Ok(remote),
+    }
+}
+
+/// What mends it when a server wants a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// Somebody signs in to it.
+    Login,
+    /// It belongs to a connector account, whose token is the person's affair.
+    Account,
+}
+
+impl Entrance {
+    /// That of a server; none where its entry says what to show it, or where no person signs in.
+    pub(crate) fn of(wanted: &Wanted) -> Option<Entrance> {
+        if wanted.scope == Scope::Connectors {
+            return Some(Entrance::Account);
+        }
+        match &wanted.spec.transport {
+            Transport::ConnectorProxy(_) => Some(Entrance::Account),
+            Transport::Http(_)
+            | Transport::Sse(_)
+            | Transport::Ws(_)
+            | Transport::Stdio(_)
+            | Transport::SseIde(_)
+            | Transport::WsIde(_)
+            | Transport::Sdk { .. } => {
+                let oauth = remote(&wanted.spec).ok()?.oauth.as_ref();
+                let is_for_people = oauth.is_none_or(|it| it.grant == OAuthGrant::Person);
+                is_for_people.then_some(Entrance::Login)
+            }
+        }
     }
 }
 

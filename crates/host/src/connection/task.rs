@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use super::credentials::Credentials;
 use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
@@ -33,6 +34,7 @@ use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::counsel::Counsellor;
 use crate::engine::Settings;
+use crate::headers_helper;
 use crate::memo::Edit;
 use crate::remembered::{self, Remembered};
 use crate::shelf::News;
@@ -750,7 +752,11 @@ async fn open_signed(
     signer: Option<Arc<Signer>>,
     is_asked_for: bool,
 ) -> Result<Line, Cause> {
-    let Some(signer) = signer else { return open(wanted, settings, None, is_asked_for).await };
+    let Some(signer) = signer else {
+        // What a helper prints may be another thing by now, whatever was said of the last.
+        let is_asked_for = is_asked_for || headers_helper::command(&wanted.spec).is_some();
+        return open(wanted, settings, None, is_asked_for).await;
+    };
     let mut step_ups = StepUps::default();
     let mut is_asked_for = is_asked_for || signer.has_login().await;
     loop {
@@ -805,10 +811,10 @@ async fn open(
     };
     let (address, hint, network) =
         prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-    let address = match signer {
-        Some(signer) => signed(address, signer),
-        None => address,
-    };
+    let credentials = Credentials::of(&wanted, &address, signer, &settings).await?;
+    // A helper may have been slow, and is not to hold up those who wait for their turn.
+    let turn = turn.ok().filter(|_| !credentials.took_long());
+    let address = credentials.on(address);
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
@@ -847,17 +853,9 @@ async fn open(
         },
     };
     outcome.remember(&settings, key);
-    dialled.map_err(|error| explain(&error, &address))
-}
-
-/// An address whose every request shows who we are.
-fn signed(address: Address, signer: &Signer) -> Address {
-    let keeper = signer.keeper.clone();
-    match address {
-        Address::Http(target) => Address::Http(target.authorize(keeper)),
-        Address::Sse(target) => Address::Sse(target.authorize(keeper)),
-        Address::WebSocket(target) => Address::WebSocket(target.authorize(keeper)),
-        other @ (Address::Program(_) | Address::Linked(_)) => other,
+    match dialled {
+        Ok(line) => Ok(line),
+        Err(error) => Err(credentials.explain(explain(&error, &address)).await),
     }
 }
 

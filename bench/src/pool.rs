@@ -11,6 +11,7 @@ use switchboard::catalogue::Item;
 use switchboard::config::entry::ToolFilter;
 use switchboard::pool::argument_check::check;
 use switchboard::pool::naming::Origin;
+use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{Pool, Rules, Source};
 use switchboard_wire::message::Payload;
 
@@ -83,6 +84,7 @@ fn assembled(before: &Pool, servers: &[Server]) -> Pool {
         server,
         origin: Origin::Configured,
         tools,
+        kind: ToolKind::Served,
         filter: &filter,
     });
     before.next(sources, &Rules { hidden: &|_, _| false, built_in: built_in::all() })

@@ -9,10 +9,10 @@ use switchboard::catalogue::Item;
 use switchboard::config::cascade::Server;
 use switchboard::config::entry::ToolFilter;
 use switchboard::config::permission::{self, Mode};
-use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
-use switchboard::pool::naming::{Origin, sanitised};
+use switchboard::pool::naming::{self, Origin, sanitised};
+use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool, Source};
 use switchboard::remembered::Remembered;
 use switchboard::wire::message::Payload;
@@ -193,6 +193,11 @@ struct Known<'a> {
     current: &'a str,
 }
 
+/// A server's name as exposed names and rules write it.
+pub fn as_exposed(server: &Server) -> String {
+    naming::prefix(&server.name, Origin::of(server.scope()))
+}
+
 impl Known<'_> {
     fn read<'a>(session: &Session, current: &'a str) -> Result<Known<'a>, Failure> {
         let configuration = session.load()?;
@@ -206,8 +211,7 @@ impl Known<'_> {
             ("call" | "explain", "tool") => self.tools(),
             ("add", "rules") => {
                 let about = "all its tools";
-                let whole =
-                    |it: &Server| Candidate::new(format!("mcp__{}", sanitised(&it.name)), about);
+                let whole = |it: &Server| Candidate::new(format!("mcp__{}", as_exposed(it)), about);
                 self.servers().map(whole).chain(self.tools()).collect()
             }
             ("remove", "rule") => {
@@ -260,21 +264,13 @@ impl Known<'_> {
         let none = ToolFilter::default();
         let sources = servers.iter().map(|(server, tools)| Source {
             server: &server.name,
-            origin: match server.scope() {
-                Scope::Connectors => Origin::Connector,
-                Scope::Enterprise
-                | Scope::Dynamic
-                | Scope::Project
-                | Scope::Local
-                | Scope::User
-                | Scope::Managed => Origin::Configured,
-            },
+            origin: Origin::of(server.scope()),
             tools,
+            kind: ToolKind::Served,
             filter: server.spec.as_ref().map_or(&none, |spec| &spec.common.tools),
         });
         let hidden = |server: &str, tool: &str| {
-            let (server, tool) = (sanitised(server), sanitised(tool));
-            permission::hides(&self.configuration.rules, &server, &tool).is_some()
+            permission::hides(&self.configuration.rules, server, &sanitised(tool)).is_some()
         };
         let rules = pool::Rules { hidden: &hidden, built_in: switchboard::built_in::all() };
         let pool = Pool::default().next(sources, &rules);
@@ -284,11 +280,10 @@ impl Known<'_> {
     /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
     /// of them: only tools that begin alike can want one name.
     fn items(&self, server: &Server) -> Vec<Item> {
-        let prefix = format!("mcp__{}", sanitised(&server.name));
-        let is_connector = server.scope() == Scope::Connectors;
+        let prefix = format!("mcp__{}", as_exposed(server));
         let begins_alike = |name: &str| {
             let length = name.len().min(self.current.len()).min(UNCHANGED);
-            is_connector || name.as_bytes()[..length] == self.current.as_bytes()[..length]
+            name.as_bytes()[..length] == self.current.as_bytes()[..length]
         };
         if !begins_alike(&prefix) {
             return Vec::new();

@@ -1,6 +1,7 @@
 //! The reference pages, made from the tables that the program itself works by.
 
 use clap::{Arg, Command, CommandFactory};
+use switchboard::config::account;
 use switchboard::config::decode::{self, EntryKey};
 use switchboard::config::hooks;
 use switchboard::config::identity_provider;
@@ -53,6 +54,8 @@ fn keys() -> String {
     text.push_str(&settings_table(hooks::KEYS));
     text.push_str("\n### `identityProvider`\n\n");
     text.push_str(&settings_table(identity_provider::KEYS));
+    text.push_str("\n### `connectorAccount`\n\n");
+    text.push_str(&settings_table(account::KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));

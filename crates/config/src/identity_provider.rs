@@ -70,7 +70,7 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Id
 }
 
 /// An https address, or one on this machine.
-fn is_address(text: &str) -> bool {
+pub(crate) fn is_address(text: &str) -> bool {
     let is_local = url::Url::parse(text).is_ok_and(|url| {
         url.scheme() == "http"
             && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))

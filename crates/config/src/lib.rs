@@ -21,6 +21,7 @@
 //! assert_eq!(effective.servers.len(), 2, "the other is there too, with the reason why it lost");
 //! ```
 
+pub mod account;
 pub mod approval;
 pub mod cascade;
 pub mod decode;

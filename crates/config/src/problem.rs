@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::account;
 use crate::approval::Damaged;
 use crate::decode;
 use crate::document::{Lines, Span, SyntaxFault};
@@ -405,6 +406,7 @@ fn is_known_key(key: &str) -> bool {
         || permission::KEYS.iter().any(|known| known.name == key)
         || hooks::KEYS.iter().any(|known| known.name == key)
         || identity_provider::KEYS.iter().any(|known| known.name == key)
+        || account::KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 

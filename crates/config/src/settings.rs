@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::account::{self, Account};
 use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::hooks::{self, Hook};
 use crate::identity_provider::{self, IdentityProvider};
@@ -66,6 +67,7 @@ pub const KEYS: &[SettingsKey] = &[
     key("permissions", "object", true, "which tools may be called, and which ask first"),
     key("hooks", "object", true, "commands that answer servers' questions before you are asked"),
     key("identityProvider", "object", true, "who vouches for you at servers with `oauth.xaa`"),
+    key("connectorAccount", "object", true, "the account whose connectors you use"),
     key(
         "project",
         "string",
@@ -99,6 +101,8 @@ pub struct Settings {
     pub hooks: Vec<Hook>,
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used.
+    pub account: Option<Account>,
 }
 
 impl Settings {
@@ -111,6 +115,7 @@ impl Settings {
             permissions: Rules::default(),
             hooks: Vec::new(),
             identity_provider: None,
+            account: None,
         }
     }
 
@@ -160,6 +165,7 @@ impl Settings {
             settings.permissions = permission::reading::read(members, authority, reader.reporter);
             settings.hooks = hooks::read(members, reader.reporter);
             settings.identity_provider = identity_provider::read(members, reader.reporter);
+            settings.account = account::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);

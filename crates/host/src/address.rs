@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use switchboard_config::entry::{Ide, Remote, ServerSpec, Stdio, Transport};
-use switchboard_config::template::{SecretReference, Template, Text};
+use switchboard_config::template::Text;
 use switchboard_wire::dial::Address;
 use switchboard_wire::network::Target;
 use switchboard_wire::process::Program;
@@ -162,11 +162,6 @@ fn target(remote: &Remote<Text>, around: &Around) -> Result<Target, Cause> {
     for (name, value) in &remote.headers {
         add_header(&mut headers, name, &text(value, around)?)?;
     }
-    if let Some(helper) = &remote.headers_helper {
-        for (name, value) in helped_headers(helper, around)? {
-            add_header(&mut headers, &name, &value)?;
-        }
-    }
     new_target(&remote.url, headers, around)
 }
 
@@ -191,14 +186,6 @@ fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Ca
     value.set_sensitive(true);
     headers.insert(key, value);
     Ok(())
-}
-
-/// What a command prints as a JSON object of texts.
-fn helped_headers(helper: &Template, around: &Around) -> Result<BTreeMap<String, String>, Cause> {
-    let command = SecretReference::Command(helper.written().to_owned());
-    let printed = reveal::fetch(&command, &around.home).map_err(|error| no_secret(&error))?;
-    serde_json::from_str(printed.reveal())
-        .map_err(|_| unusable("`headersHelper` did not print a JSON object of texts".to_owned()))
 }
 
 #[cfg(test)]
@@ -260,10 +247,6 @@ mod tests {
             kind(r#"{"command": "x", "env": {"A": "${file:~/gone}"}}"#),
             CauseKind::NoSecret
         );
-        assert_eq!(
-            kind(r#"{"type": "http", "url": "https://h/", "headersHelper": "echo no"}"#),
-            CauseKind::Unusable
-        );
     }
 
     #[test]
@@ -285,18 +268,5 @@ mod tests {
         assert_eq!(read().expect("all is there"), Some(expected));
         let plain = certificates(&spec(r#"{"command": "x"}"#), &around(folder.path()));
         assert_eq!(plain.expect("nothing is named"), None);
-    }
-
-    #[test]
-    fn a_helper_prints_more_headers_and_has_the_last_word() {
-        let folder = tempfile::tempdir().expect("a temp folder");
-        let spec = spec(
-            r#"{"type": "http", "url": "https://h/mcp", "headers": {"A": "1", "B": "2"}, "headersHelper": "echo '{\"B\": \"3\"}'"}"#,
-        );
-        let Ok(Address::Http(target)) = of(&spec, &around(folder.path()), &BTreeMap::new()) else {
-            panic!("it is remote");
-        };
-        let sent = |name| target.header(name).and_then(|value| value.to_str().ok());
-        assert_eq!((sent("a"), sent("b")), (Some("1"), Some("3")));
     }
 }

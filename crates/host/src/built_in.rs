@@ -1,6 +1,7 @@
 //! Tools of our own: what servers offer besides tools, and what of long results was not shown.
 //! They only read, may run beside anything, and answer like any other tool. `calling` permits and bounds them too.
 
+mod authenticate;
 mod list_resources;
 mod read_resource;
 mod read_result;
@@ -13,10 +14,12 @@ use switchboard_wire::message::Payload;
 
 use crate::calling::Desk;
 use crate::connection::View;
+use crate::engine::Snapshot;
 use crate::perform::Perform;
-use crate::pool::naming::sanitised;
+use crate::pool::naming::{Origin, prefix};
 use crate::pool::tool::Tool;
 
+pub(crate) use authenticate::{Authenticate, item as stand_in};
 pub use read_result::NAME as READ_RESULT;
 
 /// The most characters that a tool of ours answers with, however much a caller would take.
@@ -53,8 +56,10 @@ fn failure(message: &str) -> Payload {
 }
 
 /// Does a rule deny the whole server? Then nobody sees what it has.
-fn is_hidden(desk: &Desk, server: &str) -> bool {
-    permission::hides_server(&desk.rules.now(), &sanitised(server)).is_some()
+fn is_hidden(desk: &Desk, snapshot: &Snapshot, server: &str) -> bool {
+    let view = snapshot.servers.get(server);
+    let origin = view.map_or(Origin::Configured, |view| Origin::of(view.scope));
+    permission::hides_server(&desk.rules.now(), &prefix(server, origin)).is_some()
 }
 
 fn no_server(name: &str) -> Payload {

@@ -30,7 +30,7 @@ use crate::places::Places;
 use crate::pool::Pool;
 use crate::pool::argument_check::{self, ArgumentFault};
 use crate::pool::naming;
-use crate::pool::tool::Tool;
+use crate::pool::tool::{Tool, ToolKind};
 use crate::rulebook::Rulebook;
 use crate::yielded::keep::Keep;
 use crate::yielded::{Limits, Yield};
@@ -283,13 +283,17 @@ async fn permit(
     arguments: &Json,
     said: &mut String,
 ) -> Result<Permit, CallFailure> {
-    if tool.is_built_in() {
-        // It only reads what other rules let the person's servers say; what they hide, it hides too.
-        return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
-    }
-    let (server, name) = (naming::as_in_rules(&tool.server), naming::as_in_rules(&tool.name));
+    let (server, name) = (tool.prefix.as_str(), naming::as_in_rules(&tool.name));
     let rules = desk.rules.now();
-    let request = request(desk, tool, (&server, &name), arguments);
+    match tool.kind {
+        ToolKind::BuiltIn => {
+            // It only reads what other rules let the person's servers say; what they hide, it hides too.
+            return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
+        }
+        ToolKind::StandIn => return permit_login(&rules, tool),
+        ToolKind::Served => {}
+    }
+    let request = request(desk, tool, (server, &name), arguments);
     let Decision { verdict, because } = permission::decide(&rules, &request, desk.mode);
     verdict.id().clone_into(said);
     let standing = fingerprint.map_or(Standing::Same, |it| desk.pins.standing(it, tool));
@@ -328,6 +332,16 @@ async fn permit(
             Ok(Permit { because: who })
         }
         Consented::No(because) => Err(denied(because)),
+    }
+}
+
+/// Signing in is the person's own doing, in a browser: there is nothing to ask. A rule against the server holds.
+fn permit_login(rules: &Rules, tool: &Tool) -> Result<Permit, CallFailure> {
+    match permission::hides(rules, &tool.prefix, &tool.name) {
+        None => Ok(Permit { because: "it only shows where to sign in".to_owned() }),
+        Some(because) => {
+            Err(CallFailure::Denied { tool: tool.exposed.clone(), because: because.to_string() })
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One server's connection: a task of its own owns its state, its line and its catalogue.
 //! Readers see it through a [`View`], callers use its client directly, and nobody holds a lock.
 
+mod credentials;
 pub mod state;
 mod task;
 
@@ -22,7 +23,7 @@ use crate::catalogue::Catalogue;
 use crate::cause::Cause;
 use crate::engine::Settings;
 use crate::shelf::News;
-use crate::signing::Signatory;
+use crate::signing::{Entrance, Signatory};
 use crate::subscription::Pulse;
 
 /// How many requests may wait for a connection's task.
@@ -218,6 +219,11 @@ impl Handle {
     /// What it was made from.
     pub(crate) fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    /// What mends it when the server wants a login.
+    pub(crate) fn entrance(&self) -> Option<Entrance> {
+        Entrance::of(&self.wanted)
     }
 
     /// Who signs in there.

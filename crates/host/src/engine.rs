@@ -23,6 +23,7 @@ use crate::calling::PICTURES_AT_ONCE;
 use crate::cause::{Cause, CauseKind, Evidence};
 use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
+use crate::connectors::Bearer;
 use crate::counsel::{Counsel, Counsellor, Model};
 use crate::in_process::InProcess;
 use crate::inquiry::{Ask, Nobody};
@@ -32,6 +33,7 @@ use crate::places::Places;
 use crate::shelf::{self, ShelfHandle};
 use crate::signing::{Signing, SigningOptions};
 use crate::upkeep::{self, Pools};
+use crate::usher::{Usher, Ushered};
 
 /// How many programs are started at once, unless told otherwise.
 pub const LOCAL_WIDTH: usize = 3;
@@ -135,7 +137,9 @@ pub struct Settings {
     pub(crate) pictures: Arc<Semaphore>,
     pub(crate) signing: SigningOptions,
     pub(crate) logins: PathBuf,
+    pub(crate) places: Places,
     signing_in: OnceCell<Arc<Signing>>,
+    bearer: OnceCell<Option<Arc<Bearer>>>,
     network: (network::Settings, OnceLock<Result<Network, String>>),
     guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
 }
@@ -178,7 +182,9 @@ impl Settings {
             in_process: options.in_process,
             signing: options.signing,
             logins: options.places.logins(),
+            places: options.places,
             signing_in: OnceCell::new(),
+            bearer: OnceCell::new(),
             network: (options.network, OnceLock::new()),
             guard: (options.guard, OnceLock::new()),
         })
@@ -202,6 +208,11 @@ impl Settings {
         let opened =
             self.signing_in.get_or_try_init(|| async { Signing::open(self).await.map(Arc::new) });
         opened.await.cloned()
+    }
+
+    /// The token of the connector account, where there is one.
+    pub(crate) async fn bearer(&self) -> Result<Option<Arc<Bearer>>, Cause> {
+        self.bearer.get_or_try_init(|| Bearer::of(self)).await.cloned()
     }
 
     /// The guard, started with the first program. Without one, programs are still stopped whenever we can.
@@ -257,6 +268,7 @@ pub struct Host {
 enum Command {
     Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
     Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
+    SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Ushered> },
     Stop { done: oneshot::Sender<()> },
 }
 
@@ -267,7 +279,7 @@ impl Host {
         let (commands, from_callers) = mpsc::channel(WAITING);
         let (reports, from_connections) = mpsc::channel(WAITING);
         let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (pools, keeping_pools) = upkeep::new(snapshots.clone());
+        let (pools, keeping_pools) = upkeep::new(snapshots.clone(), settings.persistence);
         let (shelf, keeping_shelf) = shelf::new(snapshots.clone());
         let mut keepers = JoinSet::new();
         keepers.spawn(keeping_pools);
@@ -281,6 +293,7 @@ impl Host {
             keepers,
             rules: Arc::default(),
             leaving: BTreeMap::new(),
+            usher: Usher::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
         Ok((Host { commands, snapshots, settings, pools, shelf }, task))
@@ -306,6 +319,23 @@ impl Host {
         if self.commands.send(command).await.is_ok() {
             let _over = set.await;
         }
+    }
+
+    /// The login at a server, begun where none is under way; nothing where there is no such server any more.
+    pub(crate) async fn begin_login(&self, server: &str) -> Option<Ushered> {
+        self.ushered(server, None).await
+    }
+
+    /// Hands what somebody pasted to the login at a server; nothing where none waits for it.
+    pub(crate) async fn hand_to_login(&self, server: &str, pasted: String) -> Option<Ushered> {
+        self.ushered(server, Some(pasted)).await
+    }
+
+    async fn ushered(&self, server: &str, pasted: Option<String>) -> Option<Ushered> {
+        let (reply, ushered) = oneshot::channel();
+        let command = Command::SignIn { server: server.to_owned(), pasted, reply };
+        self.commands.send(command).await.ok()?;
+        ushered.await.ok()
     }
 
     /// All servers now.
@@ -414,6 +444,8 @@ struct Engine {
     rules: Arc<permission::Rules>,
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
     leaving: BTreeMap<String, Leaving>,
+    /// The logins that tools began.
+    usher: Usher,
 }
 
 struct Kept {
@@ -442,6 +474,11 @@ impl Engine {
                         self.publish(Handles::Same);
                         let _nobody_waits = done.send(());
                     }
+                    Some(Command::SignIn { server, pasted, reply }) => {
+                        if let Some(ushered) = self.sign_in(&server, pasted) {
+                            let _nobody_waits = reply.send(ushered);
+                        }
+                    }
                     Some(Command::Stop { done }) => {
                         self.stop(&mut reports).await;
                         let _nobody_waits = done.send(());
@@ -457,7 +494,16 @@ impl Engine {
                     self.publish(Handles::Same);
                 }
                 Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
+                Some(()) = self.usher.ended() => {}
             }
+        }
+    }
+
+    fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Ushered> {
+        let handle = &self.kept.get(server)?.handle;
+        match pasted {
+            None => Some(self.usher.begin(handle, &self.settings)),
+            Some(text) => self.usher.hand_over(server, text),
         }
     }
 
@@ -501,6 +547,7 @@ impl Engine {
 
     fn end(&mut self, name: &str) {
         let Some(kept) = self.kept.remove(name) else { return };
+        self.usher.forget(name);
         self.leaving.insert(name.to_owned(), kept.handle.leaving());
         self.ending.spawn(async move {
             kept.handle.stop(Search::Now).await;
@@ -526,6 +573,7 @@ impl Engine {
 
     /// Ends all at once; then looks once for whoever left their groups.
     async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
+        self.usher.close().await;
         let mut had_programs = false;
         for kept in std::mem::take(&mut self.kept).into_values() {
             had_programs |= kept.view.transport == TransportKind::Stdio;

@@ -3,25 +3,19 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::hooks::Hook;
-use switchboard_wire::process::Leash;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::inquiry::Reply;
+use crate::shell_command::{Said, ShellCommand};
 
 /// The most that a command may print.
 const MOST: u64 = 1024 * 1024;
-/// How long what a command printed may take to arrive once it has ended. Who holds its streams open then is no part
-/// of the answer.
-const AFTERWARDS: Duration = Duration::from_millis(200);
 /// The exit code of a command that says no.
 const NO: i32 = 2;
 /// The longest reason that is passed on, in characters.
@@ -60,9 +54,10 @@ pub(crate) async fn ask(
     folder: &Path,
 ) -> Result<Answered, HookError> {
     let asked = question(server, params, folder).to_string();
-    let work = run(&hook.command, &asked, folder);
-    let (status, printed, said) =
-        timeout(hook.timeout, work).await.map_err(|_| HookError::Slow(hook.timeout))??;
+    let command =
+        ShellCommand { command: &hook.command, input: &asked, folder, variables: None, most: MOST };
+    let Said { status, printed, complained: said } =
+        timeout(hook.timeout, command.run()).await.map_err(|_| HookError::Slow(hook.timeout))??;
     if printed.len() as u64 > MOST {
         return Err(HookError::Loud);
     }
@@ -95,64 +90,6 @@ fn question(server: &str, params: &Json, folder: &Path) -> Json {
         }
     }
     asked
-}
-
-/// Runs it in the shell, which is where people write such commands for. It ends when nobody waits for it any more,
-/// and so does everything that it started.
-async fn run(
-    command: &str,
-    input: &str,
-    folder: &Path,
-) -> io::Result<(std::process::ExitStatus, String, String)> {
-    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    let mut command_line = Command::new(shell);
-    let mut leash = Leash::on(&mut command_line);
-    let mut child = command_line
-        .args([flag, command])
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    leash.hold(&child);
-    let stdin = child.stdin.take();
-    let feeding = async {
-        if let Some(mut stdin) = stdin {
-            // A command that does not want to know need not read.
-            let _unread = stdin.write_all(input.as_bytes()).await;
-        }
-    };
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ending = async {
-        let streams = async { tokio::join!(feeding, all(stdout), all(stderr)) };
-        tokio::pin!(streams);
-        let status = tokio::select! {
-            ((), printed, said) = &mut streams => {
-                return (child.wait().await, printed, said);
-            }
-            status = child.wait() => status,
-        };
-        let ((), printed, said) = match timeout(AFTERWARDS, &mut streams).await {
-            Ok(streams) => streams,
-            // Whom it left behind holds the streams open.
-            Err(_) => {
-                leash.end();
-                streams.await
-            }
-        };
-        (status, printed, said)
-    };
-    let (status, printed, said) = ending.await;
-    Ok((status?, printed?, said?))
-}
-
-async fn all(from: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    if let Some(from) = from {
-        from.take(MOST + 1).read_to_end(&mut bytes).await?;
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[derive(Deserialize)]

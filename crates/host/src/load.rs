@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use switchboard_config::account::Account;
 use switchboard_config::approval::Approvals;
 use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
 use switchboard_config::hooks::Hook;
@@ -77,6 +78,8 @@ pub struct Configuration {
     pub hooks: Vec<Hook>,
     /// Who vouches for people; an administrator's word goes first.
     pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used; an administrator's word goes first.
+    pub account: Option<Account>,
 }
 
 /// A source that was looked at.
@@ -109,6 +112,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         rules: Rules::default(),
         hooks: Vec::new(),
         identity_provider: None,
+        account: None,
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -151,6 +155,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         rules: reader.rules,
         hooks: reader.hooks,
         identity_provider: reader.identity_provider,
+        account: reader.account,
     }
 }
 
@@ -184,6 +189,7 @@ struct Reader<'a> {
     rules: Rules,
     hooks: Vec<Hook>,
     identity_provider: Option<IdentityProvider>,
+    account: Option<Account>,
 }
 
 impl Reader<'_> {
@@ -275,10 +281,12 @@ impl Reader<'_> {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
+                let account = self.account.clone();
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
                 self.identity_provider = vouching;
+                self.account = account;
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
                 for layer in &mut inputs.layers[before..] {
@@ -295,6 +303,9 @@ impl Reader<'_> {
         self.hooks.extend(settings.hooks);
         if self.identity_provider.is_none() {
             self.identity_provider = settings.identity_provider;
+        }
+        if self.account.is_none() {
+            self.account = settings.account;
         }
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);

@@ -226,6 +226,7 @@ mod tests {
             server: "mail",
             origin: Origin::Configured,
             tools: std::slice::from_ref(&item),
+            kind: crate::pool::tool::ToolKind::Served,
             filter: &filter,
         };
         let rules = Rules { hidden: &|_, _| false, built_in: &[] };

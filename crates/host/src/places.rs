@@ -90,6 +90,11 @@ impl Places {
         self.data.join("catalogues")
     }
 
+    /// What accounts said of their connectors, a file each.
+    pub fn connectors(&self) -> PathBuf {
+        self.data.join("connectors")
+    }
+
     /// Where running programs of ours can be spoken to.
     pub fn running(&self) -> PathBuf {
         self.state.join("running")

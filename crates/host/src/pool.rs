@@ -23,7 +23,7 @@ use crate::catalogue::Item;
 use input_schema::Reason;
 use likeness::Wanted;
 use naming::{Candidate, Contested, Origin, Shared};
-use tool::Tool;
+use tool::{Owner, Tool, ToolKind};
 use tool_search::{Index, Match};
 
 /// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
@@ -36,6 +36,8 @@ pub struct Source<'a> {
     pub origin: Origin,
     /// Its tools, as they were listed.
     pub tools: &'a [Item],
+    /// Whose they are: the server's, or one of ours that stands for it. What stands for a server is always wanted.
+    pub kind: ToolKind,
     /// Which of them are wanted.
     pub filter: &'a ToolFilter,
 }
@@ -43,7 +45,7 @@ pub struct Source<'a> {
 /// What holds for all servers.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// Does a rule take this tool (server, tool) out?
+    /// Does a rule take this tool out? Asked with the server's name as rules write it, and the tool's own.
     pub hidden: &'a dyn Fn(&str, &str) -> bool,
     /// Tools of our own. Their names are theirs, whatever servers call theirs.
     pub built_in: &'a [Arc<Tool>],
@@ -94,7 +96,8 @@ impl Pool {
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
         let is_seen = |it: &Listed<'_>| {
             let tool = &it.item.name;
-            is_wanted(it.source.filter, tool) && !(rules.hidden)(it.source.server, tool)
+            let is_ours = it.source.kind != ToolKind::Served;
+            (is_ours || is_wanted(it.source.filter, tool)) && !(rules.hidden)(&it.prefix, tool)
         };
         let wanted: Vec<(&Listed<'_>, &str)> = (listed.iter().zip(&names))
             .filter(|(it, _)| is_seen(it))
@@ -121,7 +124,8 @@ impl Pool {
             return Ok(tool);
         }
         let (server, item) = (listed.source.server, listed.item);
-        tool::read(server, &item.name, exposed, &item.raw).map(Arc::new).map_err(|reason| {
+        let owner = Owner { server, prefix: &listed.prefix, kind: listed.source.kind };
+        tool::read(owner, &item.name, exposed, &item.raw).map(Arc::new).map_err(|reason| {
             Quarantined { server: server.to_owned(), tool: item.name.clone(), reason }
         })
     }
@@ -130,6 +134,8 @@ impl Pool {
     fn reused(&self, listed: &Listed<'_>, exposed: &str) -> Option<Arc<Tool>> {
         let tool = self.find(exposed)?;
         let is_same = tool.server == listed.source.server
+            && *tool.prefix == *listed.prefix
+            && tool.kind == listed.source.kind
             && tool.name == listed.item.name
             && tool.raw == listed.item.raw;
         is_same.then(|| tool.clone())

@@ -8,7 +8,7 @@ use switchboard_config::permission::{
 };
 
 use crate::audit::Record;
-use crate::pool::naming::sanitised;
+use crate::pool::naming::{Origin, prefix, sanitised};
 
 /// What past calls are held against.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Play<'_> {
     fn decisions(&self, record: &Record) -> Vec<Decision> {
         let is_trusted = self.trusted.contains(&record.server);
         let subject = Subject {
-            server: &sanitised(&record.server),
+            server: &prefix(&record.server, Origin::guessed(&record.server)),
             tool: &sanitised(&record.tool),
             hints: None,
             trust: if is_trusted { Trust::Given } else { Trust::Withheld },

@@ -21,8 +21,10 @@ use switchboard_auth::scopes::Scopes;
 use switchboard_auth::vault::folder::{FolderVault, Place, Wanted as Keeping};
 use switchboard_auth::vault::keychain::SystemKeychain;
 use switchboard_auth::vault::{Record, Standing, Swapped, Vault, VaultError};
+use switchboard_config::account::Account;
 use switchboard_config::entry::{OAuthGrant, Remote, ServerSpec, Transport};
 use switchboard_config::identity_provider::IdentityProvider;
+use switchboard_config::scope::Scope;
 use switchboard_config::template::{Template, Text};
 use thiserror::Error;
 use tokio::sync::OnceCell;
@@ -50,6 +52,8 @@ pub struct SigningOptions {
     pub document: Option<Url>,
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used.
+    pub account: Option<Account>,
 }
 
 impl fmt::Debug for SigningOptions {
@@ -207,6 +211,20 @@ impl Signing {
     }
 }
 
+impl Signing {
+    pub(crate) fn vault(&self) -> &Arc<dyn Vault> {
+        &self.vault
+    }
+
+    pub(crate) fn fetch(&self) -> &Arc<dyn Fetch> {
+        &self.fetch
+    }
+
+    pub(crate) fn proxies(&self) -> &[String] {
+        &self.proxies
+    }
+}
+
 fn unusable(detail: String) -> Cause {
     Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
 }
@@ -227,6 +245,38 @@ fn remote(spec: &ServerSpec) -> Result<&Remote<Text>, &'static str> {
     }
 }
 
+/// What mends it when a server wants a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// Somebody signs in to it.
+    Login,
+    /// It belongs to a connector account, whose token is the person's affair.
+    Account,
+}
+
+impl Entrance {
+    /// That of a server; none where its entry says what to show it, or where no person signs in.
+    pub(crate) fn of(wanted: &Wanted) -> Option<Entrance> {
+        if wanted.scope == Scope::Connectors {
+            return Some(Entrance::Account);
+        }
+        match &wanted.spec.transport {
+            Transport::ConnectorProxy(_) => Some(Entrance::Account),
+            Transport::Http(_)
+            | Transport::Sse(_)
+            | Transport::Ws(_)
+            | Transport::Stdio(_)
+            | Transport::SseIde(_)
+            | Transport::WsIde(_)
+            | Transport::Sdk { .. } => {
+                let oauth = remote(&wanted.spec).ok()?.oauth.as_ref();
+                let is_for_people = oauth.is_none_or(|it| it.grant == OAuthGrant::Person);
+                is_for_people.then_some(Entrance::Login)
+            }
+        }
+    }
+}
+
 impl Signatory {
     /// The server's signer; none where one does not sign in there.
     pub(crate) async fn signer(
@@ -236,6 +286,21 @@ impl Signatory {
     ) -> Result<Option<Arc<Signer>>, Cause> {
         let made = self.0.get_or_try_init(|| Signer::new(wanted, settings)).await;
         made.cloned()
+    }
+
+    /// Waits until what was issued is written down.
+    pub(crate) async fn close(&self) {
+        if let Some(Some(signer)) = self.0.get() {
+            signer.keeper.close().await;
+        }
+    }
+
+    /// Signs in where the server says what it wants and somebody is there for it.
+    pub(crate) async fn signs_in(&self, wanted: &Wanted, settings: &Arc<Settings>) -> bool {
+        let Some(guide) = settings.signing.guide.as_deref() else { return false };
+        let Ok(Some(signer)) = self.signer(wanted, settings).await else { return false };
+        signer.keeper.wanting().is_some()
+            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
     }
 }
 
@@ -249,9 +314,7 @@ impl Signer {
         let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
         let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
         profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) = &mut profile.vouched
-            && vouched.identity.is_none()
-        {
+        if let Some(vouched) = profile.vouched.as_mut().filter(|it| it.identity.is_none()) {
             vouched.identity = identity(vouched, &signing).await;
         }
         let profile = Arc::new(profile);
@@ -553,12 +616,7 @@ impl Host {
 
     /// Signs in for a call that was turned away, where the server says what it wants and somebody is there for it.
     pub(crate) async fn signs_in_for(&self, handle: &Handle) -> bool {
-        let settings = self.shared_settings();
-        let Some(guide) = settings.signing.guide.as_deref() else { return false };
-        let signer = handle.signatory().signer(handle.wanted(), settings).await;
-        let Ok(Some(signer)) = signer else { return false };
-        signer.keeper.wanting().is_some()
-            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+        handle.signatory().signs_in(handle.wanted(), self.shared_settings()).await
     }
 
     /// Signs somebody in to a server, and has it connected to anew.

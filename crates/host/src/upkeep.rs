@@ -5,18 +5,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use switchboard_config::entry::ToolFilter;
+use switchboard_config::entry::{Fingerprint, ToolFilter};
 use switchboard_config::permission::{self, Effect};
-use switchboard_config::scope::Scope;
 use tokio::sync::watch;
 
 use crate::built_in;
-use crate::catalogue::{Catalogue, List};
-use crate::connection::View;
+use crate::catalogue::{Catalogue, Item, List};
+use crate::connection::state::Persistence;
+use crate::connection::{Status, View};
 use crate::engine::{Host, Snapshot};
 use crate::pool::difference::{Changes, difference};
 use crate::pool::naming::{Origin, sanitised};
+use crate::pool::tool::ToolKind;
 use crate::pool::{Pool, Rules, Source};
+use crate::signing::Entrance;
 
 /// More tools than this are put together on a thread of their own.
 const MANY: usize = 200;
@@ -29,25 +31,28 @@ pub(crate) struct Pools {
     covered: watch::Receiver<u64>,
 }
 
-/// Makes the first pool, and the work that follows the snapshots. That work ends with them.
+/// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
+/// stay has no tools to sign in with: nobody would be there when the browser comes back.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
+    persistence: Persistence,
 ) -> (Pools, impl Future<Output = ()> + Send + 'static) {
     let first = Ingredients::default().after(&Pool::default());
     let (pool, pools) = watch::channel(Arc::new(first));
     let (cover, covered) = watch::channel(0);
-    (Pools { pools, covered }, run(snapshots, pool, cover))
+    (Pools { pools, covered }, run(snapshots, persistence, pool, cover))
 }
 
 async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    persistence: Persistence,
     pool: watch::Sender<Arc<Pool>>,
     covered: watch::Sender<u64>,
 ) {
     let mut used = Ingredients::default();
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        let now = Ingredients::of(&snapshot);
+        let now = Ingredients::of(&snapshot, &used, persistence);
         if !now.are_same(&used) {
             let before = pool.borrow().clone();
             pool.send_replace(assembled(before, now.clone()).await);
@@ -83,14 +88,27 @@ struct Ingredient {
     origin: Origin,
     catalogue: Arc<Catalogue>,
     filter: ToolFilter,
+    fingerprint: Fingerprint,
+    /// The tool that stands for a server which wants a login.
+    stand_in: Option<(Entrance, Arc<Item>)>,
 }
 
 impl Ingredients {
-    fn of(snapshot: &Snapshot) -> Ingredients {
+    fn of(snapshot: &Snapshot, before: &Ingredients, persistence: Persistence) -> Ingredients {
         let one = |view: &Arc<View>| {
-            let filter = snapshot.filters.get(&view.name).cloned().unwrap_or_default();
-            let origin = origin(view.scope);
-            (view.name.clone(), Ingredient { origin, catalogue: view.catalogue.clone(), filter })
+            let before = before.servers.get(&view.name);
+            let before = before.filter(|it| it.fingerprint == view.fingerprint);
+            let ingredient = Ingredient {
+                origin: Origin::of(view.scope),
+                catalogue: view.catalogue.clone(),
+                filter: snapshot.filters.get(&view.name).cloned().unwrap_or_default(),
+                fingerprint: view.fingerprint.clone(),
+                stand_in: match persistence {
+                    Persistence::Patient => stand_in(view, snapshot, before),
+                    Persistence::Once => None,
+                },
+            };
+            (view.name.clone(), ingredient)
         };
         let servers = snapshot.servers.values().map(one).collect();
         Ingredients { servers, rules: snapshot.rules.clone() }
@@ -104,7 +122,9 @@ impl Ingredients {
     fn are_same(&self, other: &Ingredients) -> bool {
         let is_same = |(one, other): (&Ingredient, &Ingredient)| {
             let (old, new) = (&other.catalogue, &one.catalogue);
+            let entrance = |it: &Ingredient| it.stand_in.as_ref().map(|it| it.0);
             (one.origin, &one.filter) == (other.origin, &other.filter)
+                && entrance(one) == entrance(other)
                 && (Arc::ptr_eq(old, new) || old.items(List::Tools) == new.items(List::Tools))
         };
         Arc::ptr_eq(&self.rules, &other.rules)
@@ -116,11 +136,18 @@ impl Ingredients {
         let sources = self.servers.iter().map(|(server, it)| Source {
             server,
             origin: it.origin,
-            tools: it.catalogue.items(List::Tools),
+            tools: match &it.stand_in {
+                Some((_, item)) => std::slice::from_ref(&**item),
+                None => it.catalogue.items(List::Tools),
+            },
+            kind: match it.stand_in {
+                Some(_) => ToolKind::StandIn,
+                None => ToolKind::Served,
+            },
             filter: &it.filter,
         });
         let is_hidden = |server: &str, tool: &str| {
-            permission::hides(&self.rules, &sanitised(server), &sanitised(tool)).is_some()
+            permission::hides(&self.rules, server, &sanitised(tool)).is_some()
         };
         let denies = self.rules.listed().iter().any(|it| it.effect == Effect::Deny);
         let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
@@ -128,15 +155,21 @@ impl Ingredients {
     }
 }
 
-fn origin(scope: Scope) -> Origin {
-    match scope {
-        Scope::Connectors => Origin::Connector,
-        Scope::Enterprise
-        | Scope::Dynamic
-        | Scope::Project
-        | Scope::Local
-        | Scope::User
-        | Scope::Managed => Origin::Configured,
+/// The tool that stands for a server which wants a login. It stays while that server is being connected to after one,
+/// so that the server's own tools take its place at once.
+fn stand_in(
+    view: &View,
+    snapshot: &Snapshot,
+    before: Option<&Ingredient>,
+) -> Option<(Entrance, Arc<Item>)> {
+    let kept = before.and_then(|it| it.stand_in.clone());
+    match &view.status {
+        Status::NeedsAuth(_) => kept.or_else(|| {
+            let entrance = snapshot.handles.get(&view.name)?.entrance()?;
+            Some((entrance, Arc::new(built_in::stand_in(&view.name, entrance))))
+        }),
+        Status::Pending { .. } => kept,
+        Status::Connected | Status::Failed(_) | Status::Disabled => None,
     }
 }
 

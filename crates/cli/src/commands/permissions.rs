@@ -9,8 +9,8 @@ use switchboard::config::permission::{
     self, Considered, Explanation, Hints, Mode, Request, Rules, ToolRule, Trust,
 };
 use switchboard::config::shown::printable;
-use switchboard::pool::naming::sanitised;
 
+use crate::candidates::as_exposed;
 use crate::exit::Exit;
 use crate::given;
 use crate::outcome::{Done, Failure};
@@ -121,7 +121,7 @@ fn explain(
 ) -> Result<Done, Failure> {
     let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
     let (server, tool) = named(&arguments.tool, configuration)?;
-    let winner = configuration.effective.servers.iter().find(|it| sanitised(&it.name) == server);
+    let winner = configuration.effective.servers.iter().find(|it| as_exposed(it) == server);
     let is_trusted = winner.is_some_and(|it| it.is_trusted());
     let request = Request {
         server: &server,
@@ -184,7 +184,7 @@ fn named(
 ) -> Result<(String, String), Failure> {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let known = configuration.effective.servers.iter().find_map(|server| {
-        let server = sanitised(&server.name);
+        let server = as_exposed(server);
         let tool = rest.strip_prefix(&server)?.strip_prefix("__")?;
         Some((server, tool.to_owned()))
     });

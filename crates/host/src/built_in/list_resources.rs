@@ -47,7 +47,8 @@ impl Perform for ListResources {
 }
 
 fn of_one(desk: &Desk, snapshot: &Snapshot, server: &str) -> Payload {
-    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(desk, server)) else {
+    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(desk, snapshot, server))
+    else {
         return no_server(server);
     };
     if view.status != Status::Connected {
@@ -60,7 +61,7 @@ fn of_one(desk: &Desk, snapshot: &Snapshot, server: &str) -> Payload {
 }
 
 fn of_all(desk: &Desk, snapshot: &Snapshot) -> Payload {
-    let seen = || snapshot.servers.values().filter(|view| !is_hidden(desk, &view.name));
+    let seen = || snapshot.servers.values().filter(|view| !is_hidden(desk, snapshot, &view.name));
     let listed: Vec<Json> = seen().flat_map(|view| resources(view)).collect();
     let listed = Json::from(listed).to_string();
     let missing = seen().filter(|view| view.status != Status::Connected);

@@ -42,7 +42,7 @@ impl Perform for ReadResource {
         Box::pin(async move {
             let arguments = &work.call.arguments;
             let (server, uri) = (text_of(arguments, "server"), text_of(arguments, "uri"));
-            if is_hidden(work.desk, server) {
+            if is_hidden(work.desk, &work.host.snapshot(), server) {
                 return Ok(no_server(server));
             }
             match read(work.host, server, uri, work.call.patience.min(PATIENCE)).await {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use switchboard_auth::scopes::StepUps;
 use switchboard_config::entry::TransportKind;
-use switchboard_wire::client::Respond;
+use switchboard_wire::client::{Client, Respond};
 use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
 use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use super::credentials::Credentials;
 use super::state::{Act, Event, MOST_ATTEMPTS, State};
 use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
 use crate::address;
@@ -33,6 +34,7 @@ use crate::catalogue::{self, Catalogue, List, Listed};
 use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
 use crate::counsel::Counsellor;
 use crate::engine::Settings;
+use crate::headers_helper;
 use crate::memo::Edit;
 use crate::remembered::{self, Remembered};
 use crate::shelf::News;
@@ -379,7 +381,7 @@ impl Task {
         let now = Instant::now();
         self.clock = (now, SystemTime::now());
         let client = line.client.clone();
-        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.patience());
+        let fetching = self.fetch(client, List::ALL.to_vec());
         self.held = Some(Held {
             line,
             opened: now,
@@ -387,7 +389,7 @@ impl Task {
             news: News::default(),
             catalogue: Arc::default(),
             dirty: BTreeSet::new(),
-            fetching: Some(Box::pin(fetching)),
+            fetching: Some(fetching),
             last_fetch: now,
             listening: None,
             listen_at: None,
@@ -404,6 +406,9 @@ impl Task {
     }
 
     async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
+        if fetched.iter().any(|(_, it)| it.turned_away == Some(401)) {
+            return self.lost(Cause::of(CauseKind::WantsLogin)).await;
+        }
         let Some(held) = &mut self.held else { return };
         held.last_fetch = Instant::now();
         held.catalogue = Arc::new(held.catalogue.with(fetched));
@@ -452,7 +457,6 @@ impl Task {
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let patience = self.patience();
         let Some(held) = &mut self.held else { return };
         if held.fetching.is_some() || held.dirty.is_empty() {
             return;
@@ -461,10 +465,27 @@ impl Task {
         let client = held.line.client.clone();
         let since = held.last_fetch.elapsed();
         let pause = AT_MOST_EVERY.saturating_sub(since).max(TOGETHER);
-        held.fetching = Some(Box::pin(async move {
-            sleep(pause).await;
-            catalogue::fetch(client, lists, patience).await
-        }));
+        let fetching = self.fetch(client, lists);
+        if let Some(held) = &mut self.held {
+            held.fetching = Some(Box::pin(async move {
+                sleep(pause).await;
+                fetching.await
+            }));
+        }
+    }
+
+    /// Fetches lists; where we are turned away and somebody is there to sign in, once more after that.
+    fn fetch(&self, client: Client, lists: Vec<List>) -> Fetching {
+        let (patience, settings) = (self.patience(), self.settings.clone());
+        let (signatory, wanted) = (self.signatory.clone(), self.wanted.clone());
+        Box::pin(async move {
+            let fetched = catalogue::fetch(client.clone(), lists.clone(), patience).await;
+            let is_turned_away = fetched.iter().any(|(_, it)| it.turned_away.is_some());
+            match is_turned_away && signatory.signs_in(&wanted, &settings).await {
+                true => catalogue::fetch(client, lists, patience).await,
+                false => fetched,
+            }
+        })
     }
 
     fn hear(&mut self, said: Said) {
@@ -645,6 +666,7 @@ impl Task {
 
     async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
         self.happen(Event::Stop, search).await;
+        self.signatory.close().await;
         gone(self.predecessor.take()).await;
         self.publish().await;
         if let Some(done) = done {
@@ -730,7 +752,11 @@ async fn open_signed(
     signer: Option<Arc<Signer>>,
     is_asked_for: bool,
 ) -> Result<Line, Cause> {
-    let Some(signer) = signer else { return open(wanted, settings, None, is_asked_for).await };
+    let Some(signer) = signer else {
+        // What a helper prints may be another thing by now, whatever was said of the last.
+        let is_asked_for = is_asked_for || headers_helper::command(&wanted.spec).is_some();
+        return open(wanted, settings, None, is_asked_for).await;
+    };
     let mut step_ups = StepUps::default();
     let mut is_asked_for = is_asked_for || signer.has_login().await;
     loop {
@@ -791,10 +817,10 @@ async fn open(
     };
     let (address, hint, network) =
         prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-    let address = match signer {
-        Some(signer) => signed(address, signer),
-        None => address,
-    };
+    let credentials = Credentials::of(&wanted, &address, signer, &settings).await?;
+    // A helper may have been slow, and is not to hold up those who wait for their turn.
+    let turn = turn.ok().filter(|_| !credentials.took_long());
+    let address = credentials.on(address);
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
         offer: settings.offer.clone(),
@@ -833,17 +859,9 @@ async fn open(
         },
     };
     outcome.remember(&settings, key);
-    dialled.map_err(|error| explain(&error, &address))
-}
-
-/// An address whose every request shows who we are.
-fn signed(address: Address, signer: &Signer) -> Address {
-    let keeper = signer.keeper.clone();
-    match address {
-        Address::Http(target) => Address::Http(target.authorize(keeper)),
-        Address::Sse(target) => Address::Sse(target.authorize(keeper)),
-        Address::WebSocket(target) => Address::WebSocket(target.authorize(keeper)),
-        other @ (Address::Program(_) | Address::Linked(_)) => other,
+    match dialled {
+        Ok(line) => Ok(line),
+        Err(error) => Err(credentials.explain(explain(&error, &address)).await),
     }
 }
 

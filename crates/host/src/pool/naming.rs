@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
+use switchboard_config::scope::Scope;
 
 /// The longest name that model APIs take.
 pub const LONGEST_NAME: usize = 64;
@@ -37,11 +38,35 @@ pub enum Origin {
     Connector,
 }
 
+impl Origin {
+    /// The kind of name that servers of a scope have.
+    pub fn of(scope: Scope) -> Origin {
+        match scope {
+            Scope::Connectors => Origin::Connector,
+            Scope::Enterprise
+            | Scope::Dynamic
+            | Scope::Project
+            | Scope::Local
+            | Scope::User
+            | Scope::Managed => Origin::Configured,
+        }
+    }
+
+    /// The kind of name that this is, where nothing else is known of the server: only connectors have free texts.
+    pub fn guessed(server: &str) -> Origin {
+        let is_free = |c: char| !(c.is_ascii_alphanumeric() || "_-:".contains(c));
+        match server.contains(is_free) {
+            true => Origin::Connector,
+            false => Origin::Configured,
+        }
+    }
+}
+
 /// The names that nobody may have for a while: those that more than one wanted.
 pub(super) type Contested = BTreeSet<String>;
 
-/// A server's name as it is written in the names of its tools.
-pub(super) fn prefix(server: &str, origin: Origin) -> String {
+/// A server's name as it is written in the names of its tools, and so in rules.
+pub fn prefix(server: &str, origin: Origin) -> String {
     let plain = sanitised(server);
     match origin {
         Origin::Configured => plain,

@@ -37,7 +37,7 @@ fn defining(definition: &Json) -> Server {
 
 fn source(server: &Server) -> Source<'_> {
     let Server { name, origin, tools, filter } = server;
-    Source { server: name, origin: *origin, tools, filter }
+    Source { server: name, origin: *origin, tools, kind: ToolKind::Served, filter }
 }
 
 fn next(pool: &Pool, servers: &[Server]) -> Pool {
@@ -133,7 +133,8 @@ fn our_own_tools_are_in_every_pool_and_found_by_search() {
         assert_eq!(tool.annotations, expected);
         assert!(pool.is_deferred(tool));
         let listed = item(&tool.raw.decode().expect("JSON"));
-        let read = tool::read("s", &tool.name, "x", &listed.raw).expect("a model API takes it");
+        let owner = Owner { server: "s", prefix: "s", kind: ToolKind::Served };
+        let read = tool::read(owner, &tool.name, "x", &listed.raw).expect("a model API takes it");
         assert_eq!(read.input_schema, tool.input_schema);
     }
     assert_eq!(pool.search("list resources", 1)[0].tool.exposed, "ListMcpResources");

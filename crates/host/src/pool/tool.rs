@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
 use switchboard_wire::mirror::Mirror;
 
+use crate::built_in::Authenticate;
 use crate::perform::{McpTool, Perform};
 
 use super::argument_check::Checker;
@@ -30,8 +31,12 @@ pub struct Tool {
     pub exposed: String,
     /// Whose it is; empty for one of our own.
     pub server: String,
+    /// Its server's name as exposed names and rules write it.
+    pub prefix: String,
     /// What its server calls it.
     pub name: String,
+    /// Whose it is in truth.
+    pub kind: ToolKind,
     /// What people are shown, where the server says so.
     pub title: Option<String>,
     /// What it does, at most [`LONGEST_DESCRIPTION`] characters.
@@ -58,6 +63,25 @@ pub struct Tool {
     pub(super) checker: OnceLock<Checker>,
     /// Tells this definition from others. Made when it is called for the first time.
     pub(crate) digest: OnceLock<String>,
+}
+
+/// Whose a tool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolKind {
+    /// A server's.
+    Served,
+    /// One of our own.
+    BuiltIn,
+    /// One of our own that stands for a server which somebody has to sign in to first.
+    StandIn,
+}
+
+/// The server that a tool is read for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) server: &'a str,
+    pub(super) prefix: &'a str,
+    pub(super) kind: ToolKind,
 }
 
 /// A pool with more tools than this does not send all their definitions to a model.
@@ -112,7 +136,9 @@ impl Tool {
         Tool {
             exposed: name.to_owned(),
             server: String::new(),
+            prefix: String::new(),
             name: name.to_owned(),
+            kind: ToolKind::BuiltIn,
             title: None,
             description: description.to_owned(),
             input_schema,
@@ -141,7 +167,7 @@ impl Tool {
 
     /// Is it one of our own?
     pub fn is_built_in(&self) -> bool {
-        self.server.is_empty()
+        self.kind == ToolKind::BuiltIn
     }
 
     /// What people are shown.
@@ -188,7 +214,12 @@ struct Hints<'a> {
 }
 
 /// Reads a tool's definition, or says why the model is not shown it.
-pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Result<Tool, Reason> {
+pub(super) fn read(
+    owner: Owner<'_>,
+    name: &str,
+    exposed: &str,
+    raw: &Payload,
+) -> Result<Tool, Reason> {
     // Looked at once as a whole, so that it need not be looked at piece by piece.
     let text_of_all = std::str::from_utf8(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
     let definition: Definition<'_> =
@@ -204,8 +235,10 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
     Ok(Tool {
         exposed: exposed.to_owned(),
-        server: server.to_owned(),
+        server: owner.server.to_owned(),
+        prefix: owner.prefix.to_owned(),
         name: name.to_owned(),
+        kind: owner.kind,
         title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
         description: capped(description),
         input_schema: shown,
@@ -215,7 +248,10 @@ pub(super) fn read(server: &str, name: &str, exposed: &str, raw: &Payload) -> Re
         mirror: mirror(definition.input_schema),
         raw: raw.clone(),
         loading: Loading::WhenFew,
-        performer: &McpTool,
+        performer: match owner.kind {
+            ToolKind::StandIn => &Authenticate,
+            ToolKind::Served | ToolKind::BuiltIn => &McpTool,
+        },
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),

@@ -1,12 +1,17 @@
 //! Tests of the library as an embedding program uses it.
 
+mod authenticating;
+mod browser;
 mod built_in;
 mod calls;
 mod changes;
+mod connectors;
 mod counselling;
 mod engine;
 mod examples;
 mod following;
+mod headers_helper;
+mod ide;
 mod in_process;
 mod load;
 mod pools;

@@ -26,6 +26,7 @@ use switchboard::engine::{Host, Options, Snapshot};
 use switchboard::pin::Pins;
 use switchboard::places::Places;
 use switchboard::pool::naming::Origin;
+use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool};
 use switchboard::rulebook::Rulebook;
 use switchboard::wire::message::Payload;
@@ -94,6 +95,11 @@ impl Bench {
     /// Makes these the servers, each a name and its entry's JSON.
     pub async fn apply(&self, servers: &[(&str, String)]) {
         self.host.apply(&effective(servers)).await;
+    }
+
+    /// The same in another scope.
+    pub async fn apply_in(&self, scope: Scope, servers: &[(&str, String)]) {
+        self.host.apply(&effective_in(scope, servers)).await;
     }
 
     /// Waits until something is true of all servers.
@@ -224,10 +230,15 @@ pub fn options(folder: &Path) -> Options {
 
 /// A configuration with these servers in the person's own settings.
 pub fn effective(servers: &[(&str, String)]) -> Effective {
+    effective_in(Scope::User, servers)
+}
+
+/// The same in another scope.
+pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> Effective {
     let members: Vec<String> =
         servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
     let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
-    let source = Source::file(Scope::User, "settings.json");
+    let source = Source::file(scope, "settings.json");
     let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
     resolve(Inputs { layers: vec![layer], ..Inputs::default() })
 }
@@ -238,8 +249,13 @@ fn pool_of(server: &str, tool: &str, repeat: Repeat) -> Pool {
     let raw = Payload::of(&json!({"name": tool, "annotations": hints})).expect("JSON");
     let tools = [Item { name: tool.to_owned(), raw }];
     let filter = ToolFilter::default();
-    let source =
-        pool::Source { server, origin: Origin::Configured, tools: &tools, filter: &filter };
+    let source = pool::Source {
+        server,
+        origin: Origin::Configured,
+        tools: &tools,
+        kind: ToolKind::Served,
+        filter: &filter,
+    };
     Pool::default().next([source], &pool::Rules { hidden: &|_, _| false, built_in: &[] })
 }
 

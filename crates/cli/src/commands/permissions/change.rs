@@ -8,9 +8,9 @@ use switchboard::config::permission::{Effect, ToolRule};
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
 use switchboard::places::project_root;
-use switchboard::pool::naming::sanitised;
 use switchboard::ruling::{self, RuleFile};
 
+use crate::candidates::as_exposed;
 use crate::exit::Exit;
 use crate::outcome::{Done, Failure};
 use crate::session::{Session, WritableScope};
@@ -133,7 +133,7 @@ fn doubts(session: &Session, before: &Configuration, effect: Effect, rule: &Tool
         });
     }
     let servers = &before.effective.servers;
-    if !servers.iter().any(|server| rule.names_server(&sanitised(&server.name))) {
+    if !servers.iter().any(|server| rule.names_server(&as_exposed(server))) {
         text.push_str(&format!("note: `{}` names no server that is configured\n", rule.shown()));
     }
     text

@@ -1,0 +1,224 @@
+//! The tool that stands for a server which wants a login: before, while and after somebody signs in.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use switchboard::calling::{CallFailure, Desk};
+use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::config::scope::Scope;
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use switchboard::pool::Pool;
+use switchboard::rulebook::Rulebook;
+use switchboard::yielded::{Part, Yield};
+use testkit::authority::{Authority, Charter, Consent};
+use url::Url;
+
+use crate::browser;
+use crate::support::{Bench, PATIENCE, cause, is_connected, remote, with_member};
+
+const TOOL: &str = "mcp__s__authenticate";
+
+/// A host whose one server wants a login.
+async fn walled(authority: &Authority) -> Bench {
+    let bench = Bench::new();
+    bench.apply(&[("s", remote("http", &authority.url()))]).await;
+    bench.view_when("s", |it| matches!(it.status, Status::NeedsAuth(_))).await;
+    bench.host.settled_pool().await;
+    bench
+}
+
+fn of_server(pool: &Pool) -> Vec<&str> {
+    let all = pool.tools().iter().map(|it| it.exposed.as_str());
+    all.filter(|it| it.starts_with("mcp__")).collect()
+}
+
+fn desk(bench: &Bench) -> Desk {
+    // Nothing is allowed beforehand, and nobody is there to ask.
+    Desk { mode: Mode::Default, ..bench.desk(bench.host.watch_pool()) }
+}
+
+fn text(yielded: &Yield) -> String {
+    let texts = yielded.parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } => Some(text.as_str()),
+        Part::Image { .. }
+        | Part::Saved { .. }
+        | Part::Unsaved { .. }
+        | Part::Link { .. }
+        | Part::Unknown { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+async fn called(bench: &Bench, arguments: Json) -> Yield {
+    bench.call_exposed(&desk(bench), TOOL, arguments).await.expect("it answers")
+}
+
+/// The page in an answer.
+fn page(answer: &Yield) -> String {
+    assert!(!answer.is_error, "{}", text(answer));
+    let text = text(answer);
+    let line = text.lines().find(|line| line.starts_with("http"));
+    line.unwrap_or_else(|| panic!("a page is named: {text}")).to_owned()
+}
+
+/// Where the browser would come back to.
+fn listener(page: &str) -> String {
+    let url = Url::parse(page).expect("a URL");
+    let (_, redirect) = url.query_pairs().find(|(name, _)| name == "redirect_uri").expect("named");
+    redirect.into_owned()
+}
+
+#[tokio::test]
+async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let pool = bench.host.pool();
+    assert_eq!(of_server(&pool), [TOOL]);
+    let tool = pool.find(TOOL).expect("it is there");
+    assert!(!tool.annotations.read_only && !tool.is_built_in());
+    let mut watch = bench.host.pool_changes();
+    let page = page(&called(&bench, json!({})).await);
+    assert!(page.starts_with(&authority.issuer()), "{page}");
+    assert_eq!(of_server(&bench.host.pool()), [TOOL]);
+    let back = browser::open(&page).await;
+    assert_eq!(back.status, 200, "{}", back.text);
+    bench.view_when("s", is_connected).await;
+    let changes = tokio::time::timeout(PATIENCE, watch.next()).await.expect("in time");
+    let changes = changes.expect("the host is there");
+    // In one step: at no time there was neither.
+    assert!(changes.added.iter().any(|it| it.exposed == "mcp__s__echo"), "{changes:?}");
+    assert_eq!(changes.removed.iter().map(|it| &*it.exposed).collect::<Vec<_>>(), [TOOL]);
+    assert!(bench.host.settled_pool().await.find(TOOL).is_none());
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn two_calls_at_once_are_one_login_with_one_page() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let (one, other) = tokio::join!(called(&bench, json!({})), called(&bench, json!({})));
+    assert_eq!(page(&one), page(&other));
+    assert_eq!(page(&called(&bench, json!({})).await), page(&one));
+    assert_eq!(authority.tally().registrations, 1);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_browser_elsewhere_ended_at_is_pasted() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let nobody_waits = called(&bench, json!({"callback_url": "http://127.0.0.1:1/?code=a"})).await;
+    assert!(nobody_waits.is_error, "{nobody_waits:?}");
+    let page = page(&called(&bench, json!({})).await);
+    let foreign = json!({"callback_url": "http://127.0.0.1:1/callback?code=a&state=another"});
+    let refused = called(&bench, foreign).await;
+    assert!(refused.is_error && text(&refused).contains(&page), "{}", text(&refused));
+    let back = browser::sent_back(&page).await;
+    let answer = called(&bench, json!({"callback_url": back})).await;
+    assert!(!answer.is_error, "{}", text(&answer));
+    assert!(text(&answer).contains("it is connected"), "{}", text(&answer));
+    assert!(bench.host.settled_pool().await.find("mcp__s__echo").is_some());
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_who_says_no_is_told_of_with_the_next_page() {
+    let authority = Authority::start(Charter { consent: Consent::Denies, ..Charter::good() });
+    let bench = walled(&authority).await;
+    let first = page(&called(&bench, json!({})).await);
+    browser::open(&first).await;
+    authority.change(|it| it.consent = Consent::Approves);
+    let answer = called(&bench, json!({})).await;
+    assert!(text(&answer).contains("came to nothing"), "{}", text(&answer));
+    assert_ne!(page(&answer), first);
+    assert_eq!(of_server(&bench.host.pool()), [TOOL]);
+    browser::open(&page(&answer)).await;
+    bench.view_when("s", is_connected).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let listener = listener(&page(&called(&bench, json!({})).await));
+    assert_eq!(
+        browser::get(&listener.replace("/callback", "/")).await.expect("it is there").status,
+        404
+    );
+    let tasks = tokio::runtime::Handle::current();
+    bench.stop().await;
+    assert!(browser::get(&listener).await.is_err());
+    assert_eq!(tasks.metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let listener = listener(&page(&called(&bench, json!({})).await));
+    bench.apply(&[]).await;
+    tokio::time::timeout(PATIENCE, async {
+        while browser::get(&listener.replace("/callback", "/")).await.is_ok() {}
+    })
+    .await
+    .expect("it closes");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_against_the_server_hides_the_tool_and_refuses_it() {
+    let authority = Authority::start(Charter::good());
+    let bench = walled(&authority).await;
+    let mut rules = Rules::default();
+    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__s").expect("a rule"));
+    let refusing = Desk { rules: Rulebook::new(rules.clone()), ..desk(&bench) };
+    let refused = bench.call_exposed(&refusing, TOOL, json!({})).await;
+    assert!(matches!(refused, Err(CallFailure::Denied { .. })), "{refused:?}");
+    bench.host.set_rules(rules).await;
+    assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
+    assert_eq!(authority.tally().registrations, 0);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_nobody_can_sign_in_to_has_no_such_tool() {
+    let authority = Authority::start(Charter::good());
+    let url = authority.url();
+    let http = remote("http", &url);
+    let servers = [
+        ("fixed", with_member(&http, "headers", json!({"Authorization": "Bearer wrong"}))),
+        ("machine", with_member(&http, "oauth", json!({"grant": "client_credentials"}))),
+        ("filtered", with_member(&http, "tools", json!({"allow": ["echo"]}))),
+    ];
+    let bench = Bench::new();
+    bench.apply(&servers).await;
+    bench.settled().await;
+    // A filter is about the server's own tools.
+    assert_eq!(of_server(&*bench.host.settled_pool().await), ["mcp__filtered__authenticate"]);
+    bench.stop().await;
+    // Where nobody stays until the browser comes back, nobody is sent away.
+    let bench = Bench::with(|options| options.persistence = Persistence::Once);
+    bench.apply(&servers).await;
+    bench.settled().await;
+    assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_connector_is_left_to_its_account() {
+    let authority = Authority::start(Charter::good());
+    let bench = Bench::new();
+    let connector = remote("connector-proxy", &authority.url());
+    bench.apply_in(Scope::Connectors, &[("claude.ai A  b", connector)]).await;
+    let view = bench.view("claude.ai A  b").await;
+    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:?}");
+    assert!(cause(&view).evidence.iter().any(|it| it.text().contains("no connector account")));
+    let pool: Arc<Pool> = bench.host.settled_pool().await;
+    assert_eq!(of_server(&pool), ["mcp__claude_ai_A_b__authenticate"]);
+    let tool = "mcp__claude_ai_A_b__authenticate";
+    let answer = bench.call_exposed(&desk(&bench), tool, json!({})).await.expect("it answers");
+    assert!(text(&answer).contains("use `/mcp`"), "{}", text(&answer));
+    bench.stop().await;
+}

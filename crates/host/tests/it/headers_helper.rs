@@ -1,0 +1,132 @@
+//! `headersHelper` at work: what it prints is shown, made anew when it is refused, and never told to anybody else.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use switchboard::cause::CauseKind;
+use switchboard::config::cascade::{Breadth, State};
+use switchboard::config::template::Environment;
+use switchboard::connection::Status;
+use switchboard::load::{Surroundings, load};
+use switchboard::places::Places;
+use testkit::{Quirk, Script, Served};
+
+use crate::support::{Bench, cause, is_connected, remote, with_member};
+
+/// A helper that prints the next token of a file with every run, and notes that it ran.
+fn helper(folder: &Path, tokens: &[&str]) -> String {
+    let folder = folder.display();
+    fs::write(format!("{folder}/tokens"), tokens.join("\n") + "\n").expect("written");
+    format!(
+        "cd '{folder}' && echo \"$SWITCHBOARD_MCP_SERVER_NAME $SWITCHBOARD_MCP_SERVER_URL\" >> runs && \
+         printf '{{\"Authorization\": \"Bearer %s\"}}' \"$(sed -n \"$(grep -c '' runs)p\" tokens)\""
+    )
+}
+
+fn runs(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
+}
+
+fn guarded() -> Script {
+    Script::legacy().quirk(Quirk::RequiresBearer { token: "canary-2".to_owned() })
+}
+
+fn entry(kind: &str, served: &Served, helper: &str) -> String {
+    with_member(&remote(kind, served.url()), "headersHelper", json!(helper))
+}
+
+#[tokio::test]
+async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
+    for (kind, served) in [("http", Served::http(guarded())), ("sse", Served::sse(guarded()))] {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let bench = Bench::once();
+        let helper = helper(folder.path(), &["canary-1", "canary-2", "canary-3"]);
+        bench.apply(&[("s", entry(kind, &served, &helper))]).await;
+        let view = bench.view("s").await;
+        assert!(is_connected(&view), "{kind}: {view:#?}");
+        bench.look("s", "echo", json!({"text": "a"})).await.expect("it is let in");
+        assert_eq!(runs(folder.path()), 2, "{kind}");
+        let ran = fs::read_to_string(folder.path().join("runs")).expect("it ran");
+        assert_eq!(ran.lines().next(), Some(&*format!("s {}", served.url())), "{kind}");
+        let requests = served.requests();
+        let last = requests.last().expect("a request");
+        assert_eq!(last.header("authorization"), Some("Bearer canary-2"), "{kind}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_twice_is_told_without_what_was_printed() {
+    let served = Served::http(guarded());
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let bench = Bench::once();
+    let helper = helper(folder.path(), &["canary-a", "canary-b", "canary-2"]);
+    bench.apply(&[("s", entry("http", &served, &helper))]).await;
+    let view = bench.view("s").await;
+    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
+    let told = format!("{:?} {}", cause(&view), cause(&view));
+    assert!(told.contains("`headersHelper` printed is refused"), "{told}");
+    assert!(!told.contains("canary"), "{told}");
+    assert_eq!(runs(folder.path()), 2);
+    // A wall that was met a moment ago does not keep a helper from trying.
+    bench.host.reconnect("s").await;
+    bench.view_when("s", is_connected).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
+    let served = Served::http(Script::both());
+    let bench = Bench::once();
+    let helper = "echo 'it is shut' >&2; exit 7";
+    bench.apply(&[("s", entry("http", &served, helper))]).await;
+    let view = bench.view("s").await;
+    assert_eq!(cause(&view).kind, CauseKind::Unusable, "{view:#?}");
+    let detail = "`headersHelper` of `s` (scope user): it ended with exit status: 7: it is shut";
+    assert_eq!(cause(&view).evidence[0].text(), detail);
+    assert_eq!(served.requests(), []);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_helper_has_the_last_word_over_fixed_headers() {
+    let served = Served::http(Script::both());
+    let bench = Bench::once();
+    let entry = entry("http", &served, r#"echo '{"B": "3"}'"#);
+    let entry = with_member(&entry, "headers", json!({"A": "1", "B": "2"}));
+    bench.apply(&[("s", entry)]).await;
+    assert!(is_connected(&*bench.view("s").await));
+    for request in served.requests() {
+        assert_eq!((request.header("a"), request.header("b")), (Some("1"), Some("3")));
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_project_that_nobody_approved_runs_no_helper() {
+    let served = Served::http(Script::both());
+    let bench = Bench::once();
+    let folder = bench.folder.path().canonicalize().expect("it is there");
+    let project = folder.join("project");
+    fs::create_dir(&project).expect("a folder");
+    let entry = entry("http", &served, &format!("touch '{}/ran'; echo '{{}}'", folder.display()));
+    fs::write(project.join(".mcp.json"), format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#))
+        .expect("written");
+    let configuration = load(&Surroundings {
+        places: Places::below(&folder),
+        working_folder: project,
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: Breadth::EveryScope,
+        embedded: Vec::new(),
+        otherwise: None,
+    });
+    let state = &configuration.effective.servers[0].state;
+    assert!(matches!(state, State::Pending(_)), "{state:?}");
+    bench.host.apply(&configuration.effective).await;
+    bench.settled().await;
+    assert!(!folder.join("ran").exists());
+    assert_eq!(served.requests(), []);
+    bench.stop().await;
+}

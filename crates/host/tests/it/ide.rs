@@ -1,0 +1,43 @@
+//! Servers inside an IDE: their token goes to them, in its own header, and nowhere else.
+
+use serde_json::json;
+use switchboard::config::scope::Scope;
+use testkit::{Script, Served};
+
+use crate::support::{Bench, is_connected, remote, with_member};
+
+const HEADER: &str = "x-claude-code-ide-authorization";
+
+#[tokio::test]
+async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
+    let (sse, ws) = (Served::sse(Script::legacy()), Served::ws(Script::legacy()));
+    let other = Served::http(Script::both());
+    let bench = Bench::once();
+    let with_token = |kind: &str, served: &Served, token: &str| {
+        with_member(&remote(kind, served.url()), "authToken", json!(token))
+    };
+    let servers = [
+        ("sse", with_token("sse-ide", &sse, "canary-sse")),
+        ("ws", with_token("ws-ide", &ws, "canary-ws")),
+        ("other", remote("http", other.url())),
+    ];
+    bench.apply_in(Scope::Dynamic, &servers).await;
+    let snapshot = bench.settled().await;
+    for view in snapshot.servers.values() {
+        assert!(is_connected(view), "{view:#?}");
+        assert!(!format!("{view:?}").contains("canary"));
+    }
+    for (served, token) in [(&sse, "canary-sse"), (&ws, "canary-ws")] {
+        // A message over a WebSocket has no headers of its own.
+        let mut requests = served.requests();
+        requests.retain(|it| it.method != "MESSAGE");
+        assert!(!requests.is_empty());
+        for request in &requests {
+            assert_eq!(request.header(HEADER), Some(token), "{request:?}");
+            assert_eq!(request.header("authorization"), None, "{request:?}");
+        }
+    }
+    assert!(other.requests().iter().all(|it| it.header(HEADER).is_none()));
+    assert!(!format!("{:?}", bench.host).contains("canary"));
+    bench.stop().await;
+}

@@ -15,6 +15,7 @@ use switchboard::load::Configuration;
 use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
 use switchboard::read::{self, Content, Kinds};
+use switchboard::signing::SigningOptions;
 use switchboard::wire::network;
 use switchboard::wire::process::{self, GuardProgram};
 use tokio::time::{Instant, timeout_at};
@@ -157,6 +158,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         guard: guard_program(),
         asker: asker(session)?,
         in_process: workbench::in_process(session),
+        signing: SigningOptions { account: session.load()?.account, ..usual.signing },
         ..usual
     })
 }

@@ -296,10 +296,10 @@ impl Signer {
         let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
         let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
         profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) = &mut profile.vouched {
-            if vouched.identity.is_none() {
-                vouched.identity = identity(vouched, &signing).await;
-            }
+        if let Some(vouched) = &mut profile.vouched
+            && vouched.identity.is_none()
+        {
+            vouched.identity = identity(vouched, &signing).await;
         }
         let profile = Arc::new(profile);
         let refresher =

@@ -133,6 +133,11 @@ impl Keeper {
         self.state().wanting.clone()
     }
 
+    /// Waits until renewals under way have been written down.
+    pub async fn close(&self) {
+        self.refresher.close().await;
+    }
+
     /// What else stood in the way the last time.
     pub fn trouble(&self) -> Option<Arc<Trouble>> {
         self.state().trouble.clone()

@@ -1,7 +1,7 @@
 //! A server to try a host with: something of everything that the protocol has, without network, keys or programs.
 //! Its notes are kept in a file, so that one run sees what the one before did.
 
-mod asking;
+mod booking;
 mod clock;
 mod drawing;
 mod notebook;
@@ -39,8 +39,8 @@ pub fn server(file: PathBuf) -> Arc<Server> {
         .tool(drawing::draw_clock())
         .tool(patience::count_slowly())
         .tool(patience::long_text())
-        .tool(asking::book_table())
-        .tool(asking::sign_guestbook());
+        .tool(booking::book_table())
+        .tool(booking::sign_guestbook());
     let server = notes::tools(&notebook).into_iter().fold(server, Server::tool);
     let server = notes::prompts(&notebook).into_iter().fold(server, Server::prompt);
     Arc::new(server)

@@ -3,10 +3,10 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, audit, call, complete, completions, config, disable, doctor, enable,
-    get, import, list, logs, man, paths, permissions, ping, policy, prompt, prompts, read,
-    reconnect, reject, remove, reset_project_choices, resources, result, search, serve, status,
-    subscribe, tools,
+    add, add_json, approve, audit, auth, call, complete, completions, config, disable, doctor,
+    enable, get, idp, import, list, login, logout, logs, man, paths, permissions, ping, policy,
+    prompt, prompts, read, reconnect, reject, remove, reset_project_choices, resources, result,
+    search, serve, status, subscribe, tools,
 };
 
 /// One host for every MCP server you have.
@@ -79,6 +79,14 @@ pub enum Verb {
     Status(status::StatusCommand),
     /// Find out what is wrong with servers, and how to mend it
     Doctor(doctor::Doctor),
+    /// Sign in to a server
+    Login(login::Login),
+    /// Sign out of a server: give the login back, and forget it
+    Logout(logout::Logout),
+    /// Show every login, for whom, for what and until when
+    Auth(auth::AuthCommand),
+    /// Sign in at the identity provider, once for every server with `oauth.xaa`
+    Idp(idp::IdpCommand),
     /// Show what a server said on standard error
     Logs(logs::Logs),
     /// Connect to one server and measure how long it takes to answer

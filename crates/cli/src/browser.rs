@@ -11,6 +11,9 @@ use crate::machine::platform;
 
 /// Opens it, with the program that the person prefers where there is one.
 pub fn open(url: &Url, preferred: Option<&str>) -> io::Result<()> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no web address"));
+    }
     let programs: &[&[&str]] = match platform() {
         Platform::Linux => &[&["xdg-open"], &["gio", "open"], &["wslview"]],
         Platform::MacOs => &[&["open"]],

@@ -4,6 +4,7 @@ pub mod add;
 pub mod add_json;
 pub mod approve;
 pub mod audit;
+pub mod auth;
 pub mod call;
 pub mod complete;
 pub mod completions;
@@ -12,8 +13,11 @@ pub mod disable;
 pub mod doctor;
 pub mod enable;
 pub mod get;
+pub mod idp;
 pub mod import;
 pub mod list;
+pub mod login;
+pub mod logout;
 pub mod logs;
 pub mod man;
 pub mod overview;
@@ -46,6 +50,10 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::List(it) => list::run(&it, session),
         Verb::Status(it) => status::run(&it, session),
         Verb::Doctor(it) => doctor::run(&it, session),
+        Verb::Login(it) => login::run(&it, session),
+        Verb::Logout(it) => logout::run(&it, session),
+        Verb::Auth(it) => auth::run(&it, session),
+        Verb::Idp(it) => idp::run(&it, session),
         Verb::Logs(it) => logs::run(&it, session),
         Verb::Ping(it) => ping::run(&it, session),
         Verb::Reconnect(it) => reconnect::run(&it, session),

@@ -16,6 +16,7 @@ pub mod given;
 mod keyboard;
 pub mod listing;
 pub mod live;
+mod login_text;
 pub mod machine;
 pub mod outcome;
 pub mod person;
@@ -28,6 +29,7 @@ mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
+mod usher;
 mod workbench;
 mod writing;
 
@@ -38,7 +40,6 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Colour, Top};
 use crate::machine::Machine;
-use crate::person::Person;
 use crate::session::Session;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
@@ -69,8 +70,7 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Ok(machine) => machine,
         Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
     };
-    let person = Person::at(&machine);
-    let session = Session { machine, global: arguments.global, person };
+    let session = Session::new(machine, arguments.global);
     let outcome = match arguments.command {
         None => commands::overview::run(&session),
         Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),

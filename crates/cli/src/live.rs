@@ -11,7 +11,7 @@ use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
 use switchboard::inquiry::Ask;
-use switchboard::load::Configuration;
+use switchboard::load::{self, Configuration};
 use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
 use switchboard::read::{self, Content, Kinds};
@@ -158,7 +158,11 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         guard: guard_program(),
         asker: asker(session)?,
         in_process: workbench::in_process(session),
-        signing: SigningOptions { account: session.load()?.account, ..usual.signing },
+        signing: SigningOptions {
+            identity_provider: session.identity_provider(),
+            account: load::load(&session.surroundings()).account,
+            ..SigningOptions::default()
+        },
         ..usual
     })
 }

@@ -51,6 +51,27 @@ impl Person {
         self.turn.try_lock().is_err()
     }
 
+    /// Is anybody there who could be asked?
+    pub fn is_there(&self) -> bool {
+        self.can_be_asked
+    }
+
+    /// The program that shows pages, where the person prefers one.
+    pub fn browser(&self) -> Option<&str> {
+        self.browser.as_deref()
+    }
+
+    /// Shows something, and waits for a line that is typed while something else goes on. `None` where none can come.
+    pub async fn line_after(&self, text: &str) -> Option<String> {
+        if !self.can_be_asked {
+            report::aside(text);
+            return None;
+        }
+        let mut turn = self.turn().await?;
+        report::aside(text);
+        turn.as_mut()?.line().await
+    }
+
     /// Waits until nobody else asks, and begins a line of its own.
     async fn turn(&self) -> Option<Turn<'_>> {
         let mut turn = self.turn.lock().await;

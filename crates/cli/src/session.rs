@@ -1,8 +1,10 @@
 //! One run of the program: the machine, the flags that every command has, and what they lead to.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use switchboard::config::cascade::{Breadth, Server, State};
+use switchboard::config::identity_provider::IdentityProvider;
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Origin, Place, Source};
@@ -26,6 +28,8 @@ pub struct Session {
     pub global: Global,
     /// Who is at the terminal.
     pub person: Person,
+    /// Who vouches for people, as the configuration that was read first says.
+    vouching: Arc<OnceLock<Option<IdentityProvider>>>,
 }
 
 /// What an administrator's exclusive control is called, word for word, wherever it stops something.
@@ -33,6 +37,18 @@ pub const LOCKED: &str =
     "enterprise MCP configuration is active and has exclusive control over MCP servers";
 
 impl Session {
+    /// A run that has read nothing yet.
+    pub fn new(machine: Machine, global: Global) -> Session {
+        let person = Person::at(&machine);
+        Session { machine, global, person, vouching: Arc::default() }
+    }
+
+    /// Who vouches for people. Reads the configuration where nobody has done so yet.
+    pub fn identity_provider(&self) -> Option<IdentityProvider> {
+        let read = || load::load(&self.surroundings()).identity_provider;
+        self.vouching.get_or_init(read).clone()
+    }
+
     /// Is the answer for a program?
     pub fn wants_json(&self) -> bool {
         self.global.json
@@ -51,6 +67,7 @@ impl Session {
 
     fn read(&self, surroundings: &Surroundings) -> Result<Configuration, Failure> {
         let configuration = load::load(surroundings);
+        let _known_already = self.vouching.set(configuration.identity_provider.clone());
         let failed = configuration
             .effective
             .problems

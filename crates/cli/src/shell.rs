@@ -7,7 +7,6 @@ use clap::Parser;
 use crate::arguments::Arguments;
 use crate::candidates::{self, Candidate};
 use crate::machine::Machine;
-use crate::person::Person;
 use crate::report;
 use crate::session::Session;
 
@@ -77,8 +76,7 @@ pub fn answered(managed: PathBuf) -> bool {
     else {
         return true;
     };
-    let person = Person::at(&machine);
-    let session = Session { machine, global: arguments.global, person };
+    let session = Session::new(machine, arguments.global);
     let text = match (manner.as_str(), rest) {
         ("bash", [line, breaks]) => {
             for_bash(line, breaks, |words| candidates::candidates(&session, words))

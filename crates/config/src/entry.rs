@@ -541,8 +541,12 @@ impl Canon {
                 self.maybe(oauth.and_then(|oauth| oauth.client_id.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
                 self.maybe(oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()));
-                self.maybe(oauth.and_then(|oauth| oauth.private_key.as_ref()));
-                self.maybe(oauth.and_then(|oauth| oauth.workload_token.as_ref()));
+                // Later keys count only where they are there, so that what was approved before them still is.
+                for text in
+                    oauth.iter().flat_map(|it| it.private_key.iter().chain(&it.workload_token))
+                {
+                    self.expanded(text);
+                }
                 if let Some(tls) = &it.tls {
                     self.maybe(tls.ca_file.as_ref());
                     self.maybe(tls.client_certificate.as_ref());

@@ -107,6 +107,8 @@ pub struct Listed {
     pub notes: Vec<Note>,
     /// How long it may be believed, where the server says so.
     pub fresh_for: Option<Duration>,
+    /// The status with which we were turned away, where we were.
+    pub turned_away: Option<u16>,
 }
 
 /// Something odd about a list.
@@ -347,8 +349,11 @@ impl Gathered {
     }
 
     /// A server that declares resources often has no templates, and says so with an error.
-    fn refused(self, error: &CallError) -> Listed {
+    fn refused(mut self, error: &CallError) -> Listed {
         const NO_METHOD: i64 = -32601;
+        if let CallError::Lost(fault) = error {
+            self.listed.turned_away = fault.status().filter(|it| matches!(it, 401 | 403));
+        }
         let is_absent = matches!(error, CallError::Remote(error) if error.code == NO_METHOD);
         match self.list == List::Templates && is_absent {
             true => self.finish(),

@@ -239,9 +239,7 @@ impl Cause {
                     format!("check your network, then `swb ping {name}`")
                 }
             },
-            CauseKind::WantsLogin => format!(
-                "put a token into its `headers`: `swb get {name}` shows the entry"
-            ),
+            CauseKind::WantsLogin => format!("`swb login {name}`"),
             CauseKind::Forbidden => {
                 "the token has not the rights; ask whoever runs the server".to_owned()
             }

@@ -150,6 +150,8 @@ pub struct LoginWish {
 pub struct LoginView {
     /// The server's URL.
     pub server: String,
+    /// The client that was configured for it, where one was.
+    pub client: Option<String>,
     /// Who signed us in.
     pub issuer: String,
     /// Who signed in, where that is known.
@@ -179,6 +181,7 @@ impl LoginView {
     fn of(record: &Record) -> LoginView {
         LoginView {
             server: record.key.server.clone(),
+            client: Some(record.key.client.clone()).filter(|it| !it.is_empty()),
             issuer: record.key.issuer.clone(),
             identity: record.identity.clone(),
             scopes: record.scopes.iter().flat_map(|it| it.iter().map(str::to_owned)).collect(),
@@ -284,6 +287,21 @@ impl Signatory {
         let made = self.0.get_or_try_init(|| Signer::new(wanted, settings)).await;
         made.cloned()
     }
+
+    /// Waits until what was issued is written down.
+    pub(crate) async fn close(&self) {
+        if let Some(Some(signer)) = self.0.get() {
+            signer.keeper.close().await;
+        }
+    }
+
+    /// Signs in where the server says what it wants and somebody is there for it.
+    pub(crate) async fn signs_in(&self, wanted: &Wanted, settings: &Arc<Settings>) -> bool {
+        let Some(guide) = settings.signing.guide.as_deref() else { return false };
+        let Ok(Some(signer)) = self.signer(wanted, settings).await else { return false };
+        signer.keeper.wanting().is_some()
+            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+    }
 }
 
 impl Signer {
@@ -296,9 +314,7 @@ impl Signer {
         let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
         let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
         profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) = &mut profile.vouched
-            && vouched.identity.is_none()
-        {
+        if let Some(vouched) = profile.vouched.as_mut().filter(|it| it.identity.is_none()) {
             vouched.identity = identity(vouched, &signing).await;
         }
         let profile = Arc::new(profile);
@@ -590,12 +606,7 @@ impl Host {
 
     /// Signs in for a call that was turned away, where the server says what it wants and somebody is there for it.
     pub(crate) async fn signs_in_for(&self, handle: &Handle) -> bool {
-        let settings = self.shared_settings();
-        let Some(guide) = settings.signing.guide.as_deref() else { return false };
-        let signer = handle.signatory().signer(handle.wanted(), settings).await;
-        let Ok(Some(signer)) = signer else { return false };
-        signer.keeper.wanting().is_some()
-            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+        handle.signatory().signs_in(handle.wanted(), self.shared_settings()).await
     }
 
     /// Signs somebody in to a server, and has it connected to anew.
@@ -638,12 +649,38 @@ impl Host {
         Ok((all.iter().map(LoginView::of).collect(), place))
     }
 
+    /// Gives the login of a server back and forgets it, without connecting to the server.
+    pub async fn forget_login(&self, wanted: &Wanted) -> Result<LoggedOut, SigningError> {
+        let name = wanted.name().to_owned();
+        if let Err(why) = remote(&wanted.spec) {
+            return Err(SigningError::NotForLogins(name, why));
+        }
+        let signer = Signer::new(wanted, self.shared_settings()).await;
+        let signer = signer.map_err(|cause| SigningError::Unusable(Arc::new(cause)))?;
+        signer.ok_or(SigningError::NoServer(name))?.sign_out().await
+    }
+
     /// Signs somebody in at the identity provider, which then vouches at every server with `oauth.xaa`.
     pub async fn login_at_provider(
         &self,
         guide: &dyn Guide,
         wish: &LoginWish,
     ) -> Result<LoginView, SigningError> {
+        let record = self.provider_signer().await?.sign_in(guide, wish).await?;
+        Ok(LoginView::of(&record))
+    }
+
+    /// The login at the identity provider, where there is one.
+    pub async fn provider_login(&self) -> Result<Option<LoginView>, SigningError> {
+        Ok(self.provider_signer().await?.known().await.as_ref().map(LoginView::of))
+    }
+
+    /// Gives the login at the identity provider back and forgets it.
+    pub async fn logout_at_provider(&self) -> Result<LoggedOut, SigningError> {
+        self.provider_signer().await?.sign_out().await
+    }
+
+    async fn provider_signer(&self) -> Result<Signer, SigningError> {
         let settings = self.shared_settings();
         let unusable = |cause| SigningError::Unusable(Arc::new(cause));
         let signing = settings.signing_in().await.map_err(unusable)?;
@@ -669,7 +706,6 @@ impl Host {
         let trust = Trust { typed: vec![issuer], ..profile.trust() };
         let refresher = Refresher::new(signing.vault.clone(), signing.fetch.clone(), trust);
         let keeper = Arc::new(Keeper::new(refresher, &client.id));
-        let record = Signer { keeper, profile, signing }.sign_in(guide, wish).await?;
-        Ok(LoginView::of(&record))
+        Ok(Signer { keeper, profile, signing })
     }
 }

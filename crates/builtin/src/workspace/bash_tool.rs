@@ -38,7 +38,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         let place = place.clone();
         async move { bash(&place, &context, &it).await }
     };
-    let description = "Runs a command with bash, without a terminal and without standard input. The working folder is kept \
+    let description = "Runs a command with bash, with no terminal and no input. The working folder is kept \
         from one command to the next while it is an allowed one; variables are not. What a command leaves running ends with \
         it: set `run_in_background` for a command that is to go on, and read it with BashOutput. A long output is shown in \
         part; all of it is in the file that is named.";

@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_told() {
         assert_eq!(decode(b"a\0b"), Err(NotText::Binary));
-        assert_eq!(decode(b"caf\xe9"), Err(NotText::Broken(Encoding::Utf8)));
+        assert_eq!(decode(b"cup\xe9"), Err(NotText::Broken(Encoding::Utf8)));
         assert_eq!(decode(b"\xff\xfea"), Err(NotText::Broken(Encoding::Utf16Little)));
         assert_eq!(decode(b"\xfe\xff\xd8\x00"), Err(NotText::Broken(Encoding::Utf16Big)));
         let marked = decode(b"\xff\xfea\0\r\0\n\0").unwrap();

@@ -105,12 +105,12 @@ async fn encodings_are_understood_and_kept() {
     bench.call("Write", json!({"file_path": "wide.txt", "content": "neu\nalt\n"})).await;
     assert_eq!(fs::read(&path).expect("it is there"), bytes("neu\r\nalt\r\n"));
 
-    fs::write(bench.path("latin.txt"), b"caf\xe9\n").expect("it is written");
+    fs::write(bench.path("latin.txt"), b"cup\xe9\n").expect("it is written");
     let latin = bench.call("Read", json!({"file_path": "latin.txt"})).await;
-    assert_eq!((&latin["encoding"], &latin["content"]), (&json!("unknown"), &json!("caf\u{fffd}")));
-    let edit = json!({"file_path": "latin.txt", "old_string": "caf", "new_string": "x"});
+    assert_eq!((&latin["encoding"], &latin["content"]), (&json!("unknown"), &json!("cup\u{fffd}")));
+    let edit = json!({"file_path": "latin.txt", "old_string": "cup", "new_string": "x"});
     assert!(bench.failure("Edit", edit).await.contains("not valid UTF-8"));
-    assert_eq!(fs::read(bench.path("latin.txt")).expect("it is there"), b"caf\xe9\n");
+    assert_eq!(fs::read(bench.path("latin.txt")).expect("it is there"), b"cup\xe9\n");
     fs::write(bench.path("binary"), b"\x7fELF\0\0").expect("it is written");
     let binary = bench.failure("Read", json!({"file_path": "binary"})).await;
     assert!(binary.contains("it is binary (6 bytes)"), "{binary}");

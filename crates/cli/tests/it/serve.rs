@@ -167,10 +167,11 @@ fn its_end_is_clean_and_takes_everything_along() {
         let (code, rest) = raw.ended();
         match end {
             End::Input => assert_eq!((code, rest.as_str()), (Some(0), "")),
-            // Who waits is told.
+            // Who waits is told, if that still leaves in time; nothing else is said.
             End::Terminate => {
-                assert_eq!((code, rest.lines().count()), (Some(0), 1), "{rest}");
-                assert!(rest.contains("dropped without an answer"), "{rest}");
+                assert_eq!(code, Some(0), "{rest}");
+                let is_told = |line: &str| line.contains("dropped without an answer");
+                assert!(rest.lines().count() <= 1 && rest.lines().all(is_told), "{rest}");
             }
             End::Kill => assert_eq!(code, None),
         }

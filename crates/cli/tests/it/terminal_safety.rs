@@ -71,7 +71,9 @@ fn exposed(scene: &Scene, taint: &str, plain: &str) -> String {
 /// Does nothing but text and line ends reach whoever reads a pipe? Is there something escaped at all?
 #[track_caller]
 fn harmless(shown: &str, what: &str) {
-    let is_bad = |c: &char| *c != '\n' && switchboard_config::shown::is_deceptive(*c);
+    // A tab goes on within its line, and is part of what tools print.
+    let is_bad =
+        |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::shown::is_deceptive(*c);
     let bad = shown.chars().find(is_bad);
     assert_eq!(bad, None, "{what}\n{shown:?}");
 }
@@ -288,7 +290,7 @@ fn a_form_with_hostile_labels_choices_and_defaults_can_be_filled_in() {
     let words = ["call", &ask, "kind=booking"];
     let mut terminal = Terminal::start(&scene.command(&scene.project(), &words));
     terminal.sees("asks:").sees("our name").sees(": ").types("Ada\u{1b}[2J\r");
-    terminal.sees("uests").sees(": ").types("\r");
+    terminal.sees("uests").sees(": ").types("\r"); // misspelt on purpose
     terminal.sees("utside").sees("eat").sees(": ").types("2\r");
     terminal.sees("ail").sees(": ").types("\r").sees("ews").sees(": ").types("\r");
     terminal.sees("This goes to").sees("Send it?").types("y\r");

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use switchboard_auth::scopes::StepUps;
 use switchboard_config::entry::TransportKind;
-use switchboard_wire::client::Respond;
+use switchboard_wire::client::{Client, Respond};
 use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
 use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
@@ -381,7 +381,7 @@ impl Task {
         let now = Instant::now();
         self.clock = (now, SystemTime::now());
         let client = line.client.clone();
-        let fetching = catalogue::fetch(client, List::ALL.to_vec(), self.patience());
+        let fetching = self.fetch(client, List::ALL.to_vec());
         self.held = Some(Held {
             line,
             opened: now,
@@ -389,7 +389,7 @@ impl Task {
             news: News::default(),
             catalogue: Arc::default(),
             dirty: BTreeSet::new(),
-            fetching: Some(Box::pin(fetching)),
+            fetching: Some(fetching),
             last_fetch: now,
             listening: None,
             listen_at: None,
@@ -406,6 +406,9 @@ impl Task {
     }
 
     async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
+        if fetched.iter().any(|(_, it)| it.turned_away == Some(401)) {
+            return self.lost(Cause::of(CauseKind::WantsLogin)).await;
+        }
         let Some(held) = &mut self.held else { return };
         held.last_fetch = Instant::now();
         held.catalogue = Arc::new(held.catalogue.with(fetched));
@@ -454,7 +457,6 @@ impl Task {
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let patience = self.patience();
         let Some(held) = &mut self.held else { return };
         if held.fetching.is_some() || held.dirty.is_empty() {
             return;
@@ -463,10 +465,27 @@ impl Task {
         let client = held.line.client.clone();
         let since = held.last_fetch.elapsed();
         let pause = AT_MOST_EVERY.saturating_sub(since).max(TOGETHER);
-        held.fetching = Some(Box::pin(async move {
-            sleep(pause).await;
-            catalogue::fetch(client, lists, patience).await
-        }));
+        let fetching = self.fetch(client, lists);
+        if let Some(held) = &mut self.held {
+            held.fetching = Some(Box::pin(async move {
+                sleep(pause).await;
+                fetching.await
+            }));
+        }
+    }
+
+    /// Fetches lists; where we are turned away and somebody is there to sign in, once more after that.
+    fn fetch(&self, client: Client, lists: Vec<List>) -> Fetching {
+        let (patience, settings) = (self.patience(), self.settings.clone());
+        let (signatory, wanted) = (self.signatory.clone(), self.wanted.clone());
+        Box::pin(async move {
+            let fetched = catalogue::fetch(client.clone(), lists.clone(), patience).await;
+            let is_turned_away = fetched.iter().any(|(_, it)| it.turned_away.is_some());
+            match is_turned_away && signatory.signs_in(&wanted, &settings).await {
+                true => catalogue::fetch(client, lists, patience).await,
+                false => fetched,
+            }
+        })
     }
 
     fn hear(&mut self, said: Said) {
@@ -647,6 +666,7 @@ impl Task {
 
     async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
         self.happen(Event::Stop, search).await;
+        self.signatory.close().await;
         gone(self.predecessor.take()).await;
         self.publish().await;
         if let Some(done) = done {

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_swap_is_one_step_and_case_is_none() {
-        check("read_file", "raed_file", Some(1));
+        check("read_file", "raed_file", Some(1)); // misspelt on purpose
         check("read_file", "READ_File", Some(0));
         check("read_file", "reads_file", Some(1));
         check("read_file", "rad_files", Some(2));

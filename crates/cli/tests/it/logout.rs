@@ -1,0 +1,1 @@
+//! `swb logout`.

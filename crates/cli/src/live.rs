@@ -11,7 +11,7 @@ use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
 use switchboard::inquiry::Ask;
-use switchboard::load::Configuration;
+use switchboard::load::{self, Configuration};
 use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
 use switchboard::read::{self, Content, Kinds};
@@ -160,6 +160,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         in_process: workbench::in_process(session),
         signing: SigningOptions {
             identity_provider: session.identity_provider(),
+            account: load::load(&session.surroundings()).account,
             ..SigningOptions::default()
         },
         ..usual

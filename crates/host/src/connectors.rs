@@ -52,6 +52,8 @@ const MOST_PAGES: usize = 50;
 const LONGEST_NAME: usize = 80;
 const LONGEST_URL: usize = 4096;
 const LONGEST_CURSOR: usize = 1024;
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
 /// How often a page is asked for.
 const ATTEMPTS: usize = 3;
 /// How long a token that the settings name is shown before it is looked up again.
@@ -126,7 +128,12 @@ impl Listing {
         };
         let servers: serde_json::Map<String, Json> = self.connectors.iter().map(entry).collect();
         let text = json!({"mcpServers": servers}).to_string();
-        let source = Source::program(Scope::Connectors, "your connector account");
+        let name = match self.age().as_secs() {
+            0..HOUR => "your connector account".to_owned(),
+            age @ HOUR..DAY => format!("your connector account (listed {} h ago)", age / HOUR),
+            age => format!("your connector account (listed {} days ago)", age / DAY),
+        };
+        let source = Source::program(Scope::Connectors, &name);
         Layer::read(&source, &text, Naming::Plain, Shape::Wrapped)
     }
 
@@ -488,6 +495,18 @@ mod tests {
         ]);
         assert_eq!(names, ["claude.ai Slack", "claude.ai Slack 2", "claude.ai a b_ _c"]);
         assert_eq!(left_out, 4);
+    }
+
+    #[test]
+    fn the_age_of_a_list_is_shown_where_it_has_one() {
+        let source = |age: u64| {
+            let at = now() - age;
+            let listing = Listing { connectors: Vec::new(), left_out: 0, at, because: None };
+            listing.layer().source.to_string()
+        };
+        assert_eq!(source(60), "your connector account");
+        assert_eq!(source(2 * HOUR + 5), "your connector account (listed 2 h ago)");
+        assert_eq!(source(3 * DAY + 5), "your connector account (listed 3 days ago)");
     }
 
     #[test]

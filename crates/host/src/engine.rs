@@ -25,6 +25,7 @@ use crate::connection::state::Persistence;
 use crate::connection::{self, Handle, Leaving, View, Wanted};
 use crate::connectors::Bearer;
 use crate::counsel::{Counsel, Counsellor, Model};
+use crate::doorman::{Admission, Doorman};
 use crate::in_process::InProcess;
 use crate::inquiry::{Ask, Nobody};
 use crate::logbook::Logbook;
@@ -33,7 +34,6 @@ use crate::places::Places;
 use crate::shelf::{self, ShelfHandle};
 use crate::signing::{Signing, SigningOptions};
 use crate::upkeep::{self, Pools};
-use crate::usher::{Usher, Ushered};
 
 /// How many programs are started at once, unless told otherwise.
 pub const LOCAL_WIDTH: usize = 3;
@@ -268,7 +268,7 @@ pub struct Host {
 enum Command {
     Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
     Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
-    SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Ushered> },
+    SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Admission> },
     Stop { done: oneshot::Sender<()> },
 }
 
@@ -293,7 +293,7 @@ impl Host {
             keepers,
             rules: Arc::default(),
             leaving: BTreeMap::new(),
-            usher: Usher::default(),
+            doorman: Doorman::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
         Ok((Host { commands, snapshots, settings, pools, shelf }, task))
@@ -322,20 +322,20 @@ impl Host {
     }
 
     /// The login at a server, begun where none is under way; nothing where there is no such server any more.
-    pub(crate) async fn begin_login(&self, server: &str) -> Option<Ushered> {
-        self.ushered(server, None).await
+    pub(crate) async fn begin_login(&self, server: &str) -> Option<Admission> {
+        self.admission(server, None).await
     }
 
     /// Hands what somebody pasted to the login at a server; nothing where none waits for it.
-    pub(crate) async fn hand_to_login(&self, server: &str, pasted: String) -> Option<Ushered> {
-        self.ushered(server, Some(pasted)).await
+    pub(crate) async fn hand_to_login(&self, server: &str, pasted: String) -> Option<Admission> {
+        self.admission(server, Some(pasted)).await
     }
 
-    async fn ushered(&self, server: &str, pasted: Option<String>) -> Option<Ushered> {
-        let (reply, ushered) = oneshot::channel();
+    async fn admission(&self, server: &str, pasted: Option<String>) -> Option<Admission> {
+        let (reply, admission) = oneshot::channel();
         let command = Command::SignIn { server: server.to_owned(), pasted, reply };
         self.commands.send(command).await.ok()?;
-        ushered.await.ok()
+        admission.await.ok()
     }
 
     /// All servers now.
@@ -445,7 +445,7 @@ struct Engine {
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
     leaving: BTreeMap<String, Leaving>,
     /// The logins that tools began.
-    usher: Usher,
+    doorman: Doorman,
 }
 
 struct Kept {
@@ -475,8 +475,8 @@ impl Engine {
                         let _nobody_waits = done.send(());
                     }
                     Some(Command::SignIn { server, pasted, reply }) => {
-                        if let Some(ushered) = self.sign_in(&server, pasted) {
-                            let _nobody_waits = reply.send(ushered);
+                        if let Some(admission) = self.sign_in(&server, pasted) {
+                            let _nobody_waits = reply.send(admission);
                         }
                     }
                     Some(Command::Stop { done }) => {
@@ -494,16 +494,16 @@ impl Engine {
                     self.publish(Handles::Same);
                 }
                 Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
-                Some(()) = self.usher.ended() => {}
+                Some(()) = self.doorman.ended() => {}
             }
         }
     }
 
-    fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Ushered> {
+    fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Admission> {
         let handle = &self.kept.get(server)?.handle;
         match pasted {
-            None => Some(self.usher.begin(handle, &self.settings)),
-            Some(text) => self.usher.hand_over(server, text),
+            None => Some(self.doorman.begin(handle, &self.settings)),
+            Some(text) => self.doorman.hand_over(server, text),
         }
     }
 
@@ -547,7 +547,7 @@ impl Engine {
 
     fn end(&mut self, name: &str) {
         let Some(kept) = self.kept.remove(name) else { return };
-        self.usher.forget(name);
+        self.doorman.forget(name);
         self.leaving.insert(name.to_owned(), kept.handle.leaving());
         self.ending.spawn(async move {
             kept.handle.stop(Search::Now).await;
@@ -573,7 +573,7 @@ impl Engine {
 
     /// Ends all at once; then looks once for whoever left their groups.
     async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
-        self.usher.close().await;
+        self.doorman.close().await;
         let mut had_programs = false;
         for kept in std::mem::take(&mut self.kept).into_values() {
             had_programs |= kept.view.transport == TransportKind::Stdio;

@@ -49,6 +49,7 @@ pub mod connection;
 pub mod connectors;
 pub mod consent;
 pub mod counsel;
+mod doorman;
 pub mod engine;
 pub mod form;
 mod headers_helper;
@@ -80,7 +81,6 @@ pub mod store;
 pub mod subscription;
 mod trouble;
 pub mod upkeep;
-mod usher;
 mod visit;
 pub mod yielded;
 

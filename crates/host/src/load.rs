@@ -19,6 +19,7 @@ use switchboard_config::settings::{Settings, SwitchedOff};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
+use crate::connectors;
 use crate::places::{PROJECT_FILE, Places, project_root};
 use crate::read::{self, Content, Kinds};
 
@@ -133,6 +134,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         reader.note(&layer.source, Found::Servers(layer.definitions.len()));
         inputs.layers.push(layer.clone());
     }
+    reader.connectors(&surroundings.embedded, &mut inputs);
     inputs.approvals = reader.approvals();
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
     let instead = surroundings
@@ -366,6 +368,19 @@ impl Reader<'_> {
                     .to_vec();
                 inputs.layers.push(layer);
             }
+        }
+    }
+
+    /// The connectors of the account, as it listed them the last time; none where the embedding program brings its own.
+    fn connectors(&mut self, embedded: &[Layer], inputs: &mut Inputs) {
+        let Some(account) = &self.account else { return };
+        if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
+            return;
+        }
+        if let Some(listing) = connectors::remembered(self.places, account) {
+            let layer = listing.layer();
+            self.note_layer(&layer);
+            inputs.layers.push(layer);
         }
     }
 

@@ -1,5 +1,5 @@
 //! `mcp__<server>__authenticate`: stands for a server that somebody has to sign in to, and tells where that is done.
-//! The login goes on behind it; `usher` knows which are under way.
+//! The login goes on behind it; `doorman` knows which are under way.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{failure, no_server, texts, why};
 use crate::calling::Permit;
 use crate::catalogue::Item;
 use crate::connection::{Handle, Status};
+use crate::doorman::{Admission, Stage};
 use crate::engine::Host;
 use crate::perform::{Perform, Performing, Work};
 use crate::signing::Entrance;
-use crate::usher::{Stage, Ushered};
 
 /// What its server would call it.
 const NAME: &str = "authenticate";
@@ -94,7 +94,7 @@ impl Perform for Authenticate {
 }
 
 async fn begun(host: &Host, server: &str, patience: Duration) -> Payload {
-    let Some(Ushered { mut stage, before }) = host.begin_login(server).await else {
+    let Some(Admission { mut stage, before }) = host.begin_login(server).await else {
         return gone();
     };
     let known = timeout(patience, stage.wait_for(|it| *it != Stage::Preparing)).await;
@@ -108,7 +108,7 @@ async fn begun(host: &Host, server: &str, patience: Duration) -> Payload {
 
 async fn handed_over(host: &Host, handle: &Handle, text: String, patience: Duration) -> Payload {
     let server = handle.wanted().name();
-    let Some(Ushered { stage, .. }) = host.hand_to_login(server, text).await else {
+    let Some(Admission { stage, .. }) = host.hand_to_login(server, text).await else {
         return failure(&format!(
             "no login to `{server}` waits for that; call this without `{CALLBACK}` first"
         ));

@@ -6,13 +6,14 @@ use serde_json::json;
 use switchboard::auth::confidential::Secret;
 use switchboard::calling::{CallFailure, Desk};
 use switchboard::config::account::Account;
-use switchboard::config::cascade::{Inputs, resolve};
+use switchboard::config::cascade::{Breadth, Inputs, resolve};
 use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Origin, Source};
-use switchboard::config::template::Template;
+use switchboard::config::template::{Environment, Template};
 use switchboard::connection::Status;
 use switchboard::connectors::{ConnectorsError, Listing, remembered};
+use switchboard::load::{Surroundings, load};
 use switchboard::places::Places;
 use switchboard::rulebook::Rulebook;
 use tempfile::TempDir;
@@ -75,6 +76,23 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
     assert!(again.because.as_deref().is_some_and(|it| it.contains("could not be asked")));
     let places = Places::below(&folder.path().canonicalize().expect("it is there"));
     assert!(remembered(&places, &account(&url, None)).is_some());
+    // Whoever only looks at the configuration sees them too.
+    let settings = json!({"connectorAccount": {"apiUrl": url}}).to_string();
+    std::fs::create_dir_all(&places.config).expect("a folder");
+    std::fs::write(places.user_settings(), settings).expect("written");
+    let looked_at = load(&Surroundings {
+        working_folder: folder.path().canonicalize().expect("it is there"),
+        places: places.clone(),
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: Breadth::EveryScope,
+        embedded: Vec::new(),
+        otherwise: None,
+    });
+    let servers = looked_at.effective.servers.iter().map(|it| (it.name.as_str(), it.scope()));
+    let mut seen = expected.map(|it| (it, Scope::Connectors));
+    seen.sort_unstable();
+    assert_eq!(servers.collect::<Vec<_>>(), seen);
     assert!(remembered(&places, &account("https://other.example/", None)).is_none());
     bench.stop().await;
 }

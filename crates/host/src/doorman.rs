@@ -1,5 +1,5 @@
 //! Logins that a tool began: which are under way, and what whoever waits for one is told.
-//! The engine's task owns the [`Usher`]; each login is a task of its own and ends with it. How one signs in is left to
+//! The engine's task owns the [`Doorman`]; each login is a task of its own and ends with it. How one signs in is left to
 //! `signing`, and what a model is told of it to `built_in`.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Login {
 
 /// A login, for whoever asked for it.
 #[derive(Debug)]
-pub(crate) struct Ushered {
+pub(crate) struct Admission {
     /// Where it is; seen as it was before anything was handed to it.
     pub(crate) stage: watch::Receiver<Stage>,
     /// Why the one before it came to nothing, where it did.
@@ -76,18 +76,18 @@ pub(crate) struct Ushered {
 
 /// Which logins are under way: one a server.
 #[derive(Default)]
-pub(crate) struct Usher {
+pub(crate) struct Doorman {
     logins: BTreeMap<String, Login>,
     tasks: JoinSet<()>,
 }
 
-impl Usher {
+impl Doorman {
     /// The login at a server, begun where none is under way.
-    pub(crate) fn begin(&mut self, handle: &Handle, settings: &Arc<Settings>) -> Ushered {
+    pub(crate) fn begin(&mut self, handle: &Handle, settings: &Arc<Settings>) -> Admission {
         let server = handle.wanted().name().to_owned();
         let last = self.logins.get(&server);
         if let Some(login) = last.filter(|it| it.is_under_way()) {
-            return Ushered { stage: login.stage.clone(), before: None };
+            return Admission { stage: login.stage.clone(), before: None };
         }
         let before = last.and_then(|it| match &*it.stage.borrow() {
             Stage::Failed(why) => Some(why.clone()),
@@ -98,16 +98,16 @@ impl Usher {
         let signpost = Signpost { told, pasted: from_person, taken: AtomicU64::new(0) };
         self.tasks.spawn(sign_in(handle.clone(), settings.clone(), signpost));
         self.logins.insert(server, Login { stage: stage.clone(), pasted });
-        Ushered { stage, before }
+        Admission { stage, before }
     }
 
     /// Hands what somebody pasted to the login that waits for it. Nothing where none waits.
-    pub(crate) fn hand_over(&mut self, server: &str, text: String) -> Option<Ushered> {
+    pub(crate) fn hand_over(&mut self, server: &str, text: String) -> Option<Admission> {
         let login = self.logins.get(server).filter(|it| it.is_under_way())?;
         let mut stage = login.stage.clone();
         stage.mark_unchanged();
         login.pasted.send_modify(|last| *last = Pasted { number: last.number + 1, text });
-        Some(Ushered { stage, before: None })
+        Some(Admission { stage, before: None })
     }
 
     /// Gives up on a server that is not wanted any more.

@@ -25,11 +25,11 @@ pub mod reference;
 pub mod report;
 pub mod session;
 pub mod shell;
+mod signpost;
 mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
-mod usher;
 mod workbench;
 mod writing;
 

@@ -75,10 +75,10 @@ fn sign_in(
             let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
             return Ok(show(session, &login, &begin));
         }
-        let usher = manner.usher(session, &whom)?;
+        let signpost = manner.signpost(session, &whom)?;
         let wish = manner.wish();
-        let signing_in = host.login_at_provider(&usher, &wish);
-        let login = login::with_patience(signing_in, &usher).await.map_err(failed)?;
+        let signing_in = host.login_at_provider(&signpost, &wish);
+        let login = login::with_patience(signing_in, &signpost).await.map_err(failed)?;
         Ok(show(session, &login, &format!("Signed in at {whom}.\n")))
     })
 }

@@ -27,7 +27,7 @@ use crate::login_text;
 use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
-use crate::usher::{Showing, Usher};
+use crate::signpost::{Showing, Signpost};
 
 /// How long nothing is shown before somebody is told what is waited for.
 const QUIET: Duration = Duration::from_secs(2);
@@ -75,11 +75,11 @@ impl Manner {
     }
 
     /// Somebody to show the way; fails where nobody could ever come back.
-    pub fn usher(&self, session: &Session, whom: &str) -> Result<Usher, Failure> {
+    pub fn signpost(&self, session: &Session, whom: &str) -> Result<Signpost, Failure> {
         let showing = Showing::of(&session.machine, self.no_browser);
-        let usher = Usher::new(session, showing, whom);
-        match usher.is_in_vain() && !self.device {
-            false => Ok(usher),
+        let signpost = Signpost::new(session, showing, whom);
+        match signpost.is_in_vain() && !self.device {
+            false => Ok(signpost),
             true => {
                 let failure =
                     Failure::new(Exit::Login, &format!("nobody can sign in to {whom} here"));
@@ -233,21 +233,21 @@ async fn signed_in(
     host: &Host,
 ) -> Result<LoginView, Failure> {
     let whom = format!("`{}`", printable(&arguments.name));
-    let usher = arguments.manner.usher(session, &whom)?;
+    let signpost = arguments.manner.signpost(session, &whom)?;
     let wish = arguments.manner.wish();
-    let signing_in = host.login(&arguments.name, &usher, &wish);
-    let login = with_patience(signing_in, &usher).await;
+    let signing_in = host.login(&arguments.name, &signpost, &wish);
+    let login = with_patience(signing_in, &signpost).await;
     login.map_err(|error| login_text::failure(&whom, &error))
 }
 
 /// Waits, and says so where nothing was shown for a while: another program may be at it.
-pub(super) async fn with_patience<T>(waiting: impl Future<Output = T>, usher: &Usher) -> T {
+pub(super) async fn with_patience<T>(waiting: impl Future<Output = T>, signpost: &Signpost) -> T {
     tokio::pin!(waiting);
     tokio::select! {
         outcome = &mut waiting => return outcome,
         () = tokio::time::sleep(QUIET) => {}
     }
-    if !usher.has_begun() {
+    if !signpost.has_begun() {
         report::aside(
             "Waiting for the authorization server, or for another program that is signing in.\n",
         );

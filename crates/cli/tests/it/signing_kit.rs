@@ -43,8 +43,9 @@ pub fn times_opened(scene: &Scene) -> usize {
 
 /// The page that the browser ended at.
 pub fn page(scene: &Scene) -> String {
-    crate::support::until(|| scene.path(PAGE).exists());
-    scene.read(PAGE)
+    let read = || fs::read_to_string(scene.path(PAGE)).unwrap_or_default();
+    crate::support::until(|| read().contains("</h1>"));
+    read()
 }
 
 /// An authority, and a machine on which its server is configured as `web`.

@@ -56,7 +56,7 @@ fn has_browser(machine: &Machine) -> bool {
 
 /// Shows the way.
 #[derive(Debug)]
-pub struct Usher {
+pub struct Signpost {
     person: Person,
     showing: Showing,
     /// Whom they sign in to.
@@ -65,11 +65,11 @@ pub struct Usher {
     is_shown: AtomicBool,
 }
 
-impl Usher {
+impl Signpost {
     /// Somebody to show the way to a server.
-    pub fn new(session: &Session, showing: Showing, whom: &str) -> Usher {
+    pub fn new(session: &Session, showing: Showing, whom: &str) -> Signpost {
         let (person, whom) = (session.person.clone(), printable(whom));
-        Usher { person, showing, whom, is_shown: AtomicBool::new(false) }
+        Signpost { person, showing, whom, is_shown: AtomicBool::new(false) }
     }
 
     /// Can nobody come back, whatever happens?
@@ -135,7 +135,7 @@ impl Usher {
     }
 }
 
-impl Guide for Usher {
+impl Guide for Signpost {
     fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a> {
         Box::pin(self.pasted(url))
     }

@@ -2,14 +2,14 @@
 //! pasted, whichever comes first, and says in the browser what came of it.
 
 use std::pin::Pin;
-use std::sync::{Mutex as Plain, PoisonError};
+use std::sync::{Mutex as Plain, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex;
 use url::Url;
 
 use crate::callback::{Arrived, CallbackError};
 use crate::flow::Instructions;
-use crate::listener::{ListenError, Listener, Named, Page, Port, Visit};
+use crate::listener::{self, ListenError, Listener, Named, Page, Port, Visit};
 use crate::runner::{NobodyThere, Person, Returned, Returning};
 
 /// What somebody pasted, if they can paste; `None` where they gave up. Dropped when the browser was faster.
@@ -32,7 +32,9 @@ pub trait Guide: Send + Sync {
 /// Somebody on their way.
 pub struct Escort<'g> {
     guide: &'g dyn Guide,
-    listener: Mutex<Listener>,
+    /// Opened when somebody is sent away, where the port is known beforehand: another login may have it until then.
+    listener: Mutex<Option<Listener>>,
+    port: Port,
     redirect: Url,
     state: Plain<State>,
 }
@@ -43,6 +45,8 @@ struct State {
     url: Option<Url>,
     /// The browser that waits for a page.
     visit: Option<Visit>,
+    /// Why nobody can come back.
+    obstacle: Option<ListenError>,
 }
 
 impl<'g> Escort<'g> {
@@ -52,9 +56,16 @@ impl<'g> Escort<'g> {
         named: Named,
         guide: &'g dyn Guide,
     ) -> Result<Escort<'g>, ListenError> {
-        let listener = Listener::bind(port).await?;
-        let redirect = listener.redirect(named);
-        Ok(Escort { guide, listener: Mutex::new(listener), redirect, state: Plain::default() })
+        let (listener, redirect) = match port {
+            Port::Fixed(number) => (None, listener::redirect(number, named)),
+            Port::Any => {
+                let listener = Listener::bind(port).await?;
+                let redirect = listener.redirect(named);
+                (Some(listener), redirect)
+            }
+        };
+        let (listener, state) = (Mutex::new(listener), Plain::default());
+        Ok(Escort { guide, listener, port, redirect, state })
     }
 
     /// Where a browser is to come back to.
@@ -67,20 +78,38 @@ impl<'g> Escort<'g> {
         if let Some(visit) = self.take_visit() {
             visit.answer(page);
         }
-        self.listener.into_inner().close().await;
+        if let Some(listener) = self.listener.into_inner() {
+            listener.close().await;
+        }
+    }
+
+    /// What kept everybody from coming back, if anything did.
+    pub fn take_obstacle(&self) -> Option<ListenError> {
+        self.state().obstacle.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_visit(&self) -> Option<Visit> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).visit.take()
+        self.state().visit.take()
     }
 
     async fn back(&self, url: &Url) -> Result<Returned, NobodyThere> {
         let mut listener = self.listener.lock().await;
+        if listener.is_none() {
+            match Listener::bind(self.port).await {
+                Ok(bound) => *listener = Some(bound),
+                Err(error) => self.state().obstacle = Some(error),
+            }
+        }
+        let listener = listener.as_mut().ok_or(NobodyThere)?;
         tokio::select! {
             visit = listener.visit() => {
                 let visit = visit.ok_or(NobodyThere)?;
                 let text = visit.query().to_owned();
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).visit = Some(visit);
+                self.state().visit = Some(visit);
                 Ok(Returned { text, arrived: Arrived::AtListener })
             }
             pasted = self.guide.visit(url) => {
@@ -93,7 +122,7 @@ impl<'g> Escort<'g> {
 
 impl Person for Escort<'_> {
     fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).url = Some(url.clone());
+        self.state().url = Some(url.clone());
         Box::pin(self.back(url))
     }
 
@@ -103,7 +132,7 @@ impl Person for Escort<'_> {
             Some(visit) => visit.answer(Page::NotTaken { why }),
             None => self.guide.not_taken(&why),
         }
-        let url = self.state.lock().unwrap_or_else(PoisonError::into_inner).url.clone();
+        let url = self.state().url.clone();
         Box::pin(async move { self.back(&url.ok_or(NobodyThere)?).await })
     }
 

@@ -17,7 +17,7 @@ use crate::refresh::{Need, Refresher, RenewError};
 use crate::runner::{Nobody, Person, SignInError, now, sign_in};
 use crate::scopes::Scopes;
 use crate::token::Kind;
-use crate::vault::{self, Record, RecordKey, Standing, VaultError};
+use crate::vault::{self, Hold, Record, RecordKey, Standing, VaultError};
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: &str = "dpop-nonce";
@@ -347,11 +347,28 @@ impl Keeper {
     /// Signs in with a person's help, keeps the login and takes it over. One process at a time: who comes second
     /// waits for the first, and takes what that got.
     pub async fn sign_in(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
-        // What is there already is what the person wants to be rid of.
-        self.look().await;
+        // What is there already is what the person wants to be rid of. Where the server turned us away we know what was
+        // there then, and anything newer is what somebody else got meanwhile.
+        if self.wanting().is_none() {
+            self.look().await;
+        }
         let record = self.sign_in_once(plan, person).await?;
         self.signed_in(record.clone());
         Ok(record)
+    }
+
+    /// Waits for our turn to sign in. A person elsewhere may take their time with theirs.
+    async fn turn(&self, key: &RecordKey) -> Result<Hold, VaultError> {
+        const TIMES: u32 = 16;
+        let vault = self.refresher.vault();
+        for _ in 1..TIMES {
+            match vault.hold(key).await {
+                Err(VaultError::Busy(_)) => {}
+                Ok(held) => return Ok(held),
+                Err(error) => return Err(error),
+            }
+        }
+        vault.hold(key).await
     }
 
     async fn sign_in_once(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
@@ -361,7 +378,7 @@ impl Keeper {
             issuer: String::new(),
             client: self.client.clone(),
         };
-        let _held = vault.hold(&key).await?;
+        let _held = self.turn(&key).await?;
         if let Some(newer) = self.look().await
             && newer.is_enough_for(&plan)
         {

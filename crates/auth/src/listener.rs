@@ -115,12 +115,7 @@ impl Listener {
 
     /// Where a browser is to come back to.
     pub fn redirect(&self, named: Named) -> Url {
-        let host = match named {
-            Named::ByAddress => "127.0.0.1",
-            Named::ByName => "localhost",
-        };
-        let text = format!("http://{host}:{}{PATH}", self.port);
-        Url::parse(&text).expect("a host, a port and a path make a URL")
+        redirect(self.port, named)
     }
 
     /// The next one who comes back. There may be more than one: anybody on this machine can knock.
@@ -134,6 +129,16 @@ impl Listener {
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         let _browser_slow = timeout(LEAVING, ended).await;
     }
+}
+
+/// Where a browser is to come back to, for a port.
+pub(crate) fn redirect(port: u16, named: Named) -> Url {
+    let host = match named {
+        Named::ByAddress => "127.0.0.1",
+        Named::ByName => "localhost",
+    };
+    let text = format!("http://{host}:{port}{PATH}");
+    Url::parse(&text).expect("a host, a port and a path make a URL")
 }
 
 /// Both sides get the same port, so that it does not matter which one a browser takes `localhost` for.

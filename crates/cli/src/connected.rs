@@ -79,6 +79,7 @@ pub fn exit(status: &Status) -> Exit {
             | CauseKind::Senseless
             | CauseKind::Closed
             | CauseKind::SessionGone
+            | CauseKind::NotRenewed
             | CauseKind::TooLarge(_)
             | CauseKind::NotHere => Exit::Connection,
         },

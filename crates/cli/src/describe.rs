@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::cascade::{LeftOut, Pending, Server, State};
-use switchboard::config::entry::{OAuth, Remote, ServerEntry, Stdio, Tls, Transport};
+use switchboard::config::entry::{OAuth, OAuthGrant, Remote, ServerEntry, Stdio, Tls, Transport};
 use switchboard::config::policy::{Matcher, Needed, Refusal, Rule};
 use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::shown;
@@ -275,6 +275,9 @@ fn oauth_json(oauth: &OAuth<Template>) -> Json {
         "authServerMetadataUrl": oauth.auth_server_metadata_url.as_ref().map(shown::url_template),
         "scopes": oauth.scopes,
         "xaa": oauth.xaa,
+        "grant": OAuthGrant::WORDS.iter().find(|(_, it)| *it == oauth.grant).map(|(word, _)| *word),
+        "privateKey": oauth.private_key.as_ref().map(shown::secret),
+        "workloadToken": oauth.workload_token.as_ref().map(shown::secret),
     })
 }
 

@@ -52,6 +52,8 @@ pub enum CauseKind {
     Silent(Duration),
     /// The server could not be reached.
     Unreachable(Unreachable),
+    /// The server wants a login, there is one, and it cannot be renewed just now.
+    NotRenewed,
     /// The server wants a login.
     WantsLogin,
     /// The server knows us and says no.
@@ -155,6 +157,7 @@ impl Cause {
             | CauseKind::ServerError(_)
             | CauseKind::Closed
             | CauseKind::SessionGone
+            | CauseKind::NotRenewed
             | CauseKind::TooLarge(_) => Outlook::Passing,
             CauseKind::NoProgram { .. }
             | CauseKind::NotRunnable { .. }
@@ -205,6 +208,7 @@ impl Cause {
             CauseKind::Senseless => "protocol",
             CauseKind::Closed => "closed",
             CauseKind::SessionGone => "session-gone",
+            CauseKind::NotRenewed => "login-not-renewed",
             CauseKind::TooLarge(_) => "too-large",
             CauseKind::NoSecret => "secret",
             CauseKind::Unusable => "configuration",
@@ -258,6 +262,9 @@ impl Cause {
                 "report it to whoever wrote the server".to_owned()
             }
             CauseKind::SessionGone => format!("`swb reconnect {name}`"),
+            CauseKind::NotRenewed => {
+                format!("wait, and look again with `swb ping {name}`; the login is kept")
+            }
             CauseKind::NoSecret => {
                 format!("mend the secret that its entry names: `swb get {name}` shows the entry")
             }
@@ -333,6 +340,7 @@ impl fmt::Display for Cause {
             CauseKind::Senseless => f.write_str("the server's answers make no sense"),
             CauseKind::Closed => f.write_str("the server closed the connection"),
             CauseKind::SessionGone => f.write_str("the server forgot the session"),
+            CauseKind::NotRenewed => f.write_str("the login could not be renewed for now"),
             CauseKind::TooLarge(limit) => {
                 write!(f, "the server sent a message larger than {limit} bytes")
             }

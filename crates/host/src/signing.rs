@@ -347,6 +347,12 @@ impl Signer {
         })
     }
 
+    /// Is there a login that only an outage kept from being renewed?
+    pub(crate) fn may_be_renewed_later(&self) -> bool {
+        let wants_nobody = self.keeper.wanting().is_none();
+        wants_nobody && self.keeper.trouble().is_some_and(|it| matches!(&*it, Trouble::Renew(_)))
+    }
+
     /// Signs in with somebody's help.
     pub(crate) async fn sign_in(
         &self,
@@ -382,8 +388,12 @@ impl Signer {
             Ok(_) => Page::SignedIn { server: self.profile.name.clone() },
             Err(error) => Page::Failed { why: with_causes(error) },
         };
+        let obstacle = escort.take_obstacle();
         escort.farewell(page).await;
-        Ok(outcome?)
+        match obstacle {
+            Some(error) => Err(error.into()),
+            None => Ok(outcome?),
+        }
     }
 
     async fn known(&self) -> Option<Record> {
@@ -632,6 +642,17 @@ impl Host {
     /// The login at a server, where there is one.
     pub async fn login_at(&self, server: &str) -> Result<Option<LoginView>, SigningError> {
         Ok(self.signer_of(server).await?.known().await.as_ref().map(LoginView::of))
+    }
+
+    /// The scopes that a server turned us away for the last time, and those that we have; `None` where it did not.
+    pub async fn scopes_wanted(&self, server: &str) -> Option<Vec<String>> {
+        match self.signer_of(server).await.ok()?.keeper.wanting()? {
+            Wanting::Login { .. } => None,
+            Wanting::MoreScopes { demand, held } => {
+                let all = held.unwrap_or_default().and(&demand.scopes.unwrap_or_default());
+                Some(all.iter().map(str::to_owned).collect())
+            }
+        }
     }
 
     /// Every login that is kept, and how they are kept.

@@ -91,6 +91,14 @@ impl Terminal {
         }
     }
 
+    /// Waits for the end of something that is shown, and returns it without what it ends with.
+    #[track_caller]
+    pub fn reads(&mut self, end: &str) -> String {
+        let start = self.looked;
+        self.sees(end);
+        self.seen[start..self.looked - end.len()].to_owned()
+    }
+
     /// Waits until the program has ended; its exit code, and everything that was shown.
     #[track_caller]
     pub fn ends(mut self) -> (i32, String) {

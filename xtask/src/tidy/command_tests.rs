@@ -20,6 +20,11 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",
+    "sign_in_canaries.rs",
+    "sign_in_hostile.rs",
+    "sign_in_soak.rs",
+    "sign_in_ways.rs",
+    "signing_kit.rs",
     "terminal_safety.rs",
 ];
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, ValueEnum};
 use serde_json::{Map, Value as Json, json};
+use switchboard::config::entry::OAuthGrant;
 use switchboard::config::shown::printable;
 
 use crate::exit::Exit;
@@ -61,9 +62,21 @@ pub struct Options {
     /// The port of the sign-in redirect
     #[arg(long, value_name = "PORT")]
     pub callback_port: Option<u16>,
+    /// Scopes to ask for when signing in
+    #[arg(long, value_delimiter = ',', value_name = "SCOPE,…")]
+    pub scopes: Vec<String>,
     /// Sign in through the enterprise's identity provider
     #[arg(long)]
     pub xaa: bool,
+    /// In which way to sign in; all but the first need nobody
+    #[arg(long, value_name = "GRANT", value_parser = parse_grant)]
+    pub grant: Option<&'static str>,
+    /// The variable that holds the key that the client signs with, as PEM
+    #[arg(long, value_name = "VARIABLE")]
+    pub private_key_env_var: Option<String>,
+    /// The variable that holds the platform's token for `--grant jwt_bearer`
+    #[arg(long, value_name = "VARIABLE")]
+    pub workload_token_env_var: Option<String>,
     /// How long a call may take, in milliseconds
     #[arg(long, value_name = "MS")]
     pub timeout: Option<u32>,
@@ -227,6 +240,7 @@ fn merged(mut first: Options, second: Options) -> Options {
     first.header.extend(second.header);
     first.include_tools.extend(second.include_tools);
     first.exclude_tools.extend(second.exclude_tools);
+    first.scopes.extend(second.scopes);
     Options {
         scope: second.scope.or(first.scope),
         transport: second.transport.or(first.transport),
@@ -236,7 +250,11 @@ fn merged(mut first: Options, second: Options) -> Options {
         client_id: second.client_id.or(first.client_id),
         client_secret: second.client_secret || first.client_secret,
         callback_port: second.callback_port.or(first.callback_port),
+        scopes: first.scopes,
         xaa: second.xaa || first.xaa,
+        grant: second.grant.or(first.grant),
+        private_key_env_var: second.private_key_env_var.or(first.private_key_env_var),
+        workload_token_env_var: second.workload_token_env_var.or(first.workload_token_env_var),
         timeout: second.timeout.or(first.timeout),
         trust: second.trust || first.trust,
         description: second.description.or(first.description),
@@ -267,6 +285,22 @@ fn guess(target: &[String]) -> AddTransport {
     }
 }
 
+/// Is nothing said about signing in?
+fn signs_in_as_usual(options: &Options) -> bool {
+    let names_somebody = options.client_id.is_some()
+        || options.client_secret
+        || options.private_key_env_var.is_some()
+        || options.workload_token_env_var.is_some();
+    !names_somebody && !options.xaa && options.grant.is_none() && options.scopes.is_empty()
+}
+
+/// One of the words that an entry knows.
+fn parse_grant(text: &str) -> Result<&'static str, String> {
+    let words = OAuthGrant::WORDS.map(|(word, _)| word);
+    let found = words.into_iter().find(|word| *word == text);
+    found.ok_or_else(|| format!("the grants are {}", words.join(", ")))
+}
+
 fn stdio(
     options: &Options,
     target: &[String],
@@ -279,11 +313,7 @@ fn stdio(
     expect_unused(options.header.is_empty(), "--header", "a command")?;
     expect_unused(options.url.is_none(), "--url", "a command")?;
     expect_unused(options.bearer_token_env_var.is_none(), "--bearer-token-env-var", "a command")?;
-    expect_unused(
-        options.client_id.is_none() && !options.client_secret && !options.xaa,
-        "sign-in",
-        "a command",
-    )?;
+    expect_unused(signs_in_as_usual(options), "sign-in", "a command")?;
     let mut entry = Map::new();
     entry.insert("type".to_owned(), "stdio".into());
     entry.insert("command".to_owned(), command.as_str().into());
@@ -352,8 +382,23 @@ fn oauth(options: &Options, session: &Session) -> Result<(Map<String, Json>, Str
     if let Some(port) = options.callback_port {
         oauth.insert("callbackPort".to_owned(), port.into());
     }
+    if !options.scopes.is_empty() {
+        oauth.insert("scopes".to_owned(), options.scopes.clone().into());
+    }
     if options.xaa {
         oauth.insert("xaa".to_owned(), true.into());
+    }
+    if let Some(grant) = options.grant {
+        oauth.insert("grant".to_owned(), grant.into());
+    }
+    let named = [
+        ("privateKey", &options.private_key_env_var),
+        ("workloadToken", &options.workload_token_env_var),
+    ];
+    for (key, variable) in named {
+        if let Some(variable) = variable {
+            oauth.insert(key.to_owned(), format!("${{{variable}}}").into());
+        }
     }
     Ok((oauth, notes))
 }

@@ -86,7 +86,11 @@ pub fn run(arguments: &Call, session: &Session) -> Result<Done, Failure> {
         desk.audit.settle().await;
         say_what_was_not_recorded(session, &desk.audit);
         match outcome {
-            Some(outcome) => outcome.map_err(|error| failure(&error, &snapshot)),
+            Some(Ok(yielded)) => Ok(yielded),
+            Some(Err(error)) => {
+                let failure = failure(&error, &snapshot);
+                Err(with_scopes(failure, host, &arguments.tool).await)
+            }
             None => Err(Failure::new(Exit::Interrupted, "the call was cancelled")),
         }
     })?;
@@ -146,6 +150,22 @@ fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
             .hint(&format!("`swb permissions explain {tool}` says what decided")),
         CallFailure::Ask(AskError::NotConnected(view)) => super::ping::not_connected(view),
         CallFailure::Ask(error) => Failure::new(Exit::Connection, "the call failed").because(error),
+    }
+}
+
+/// A failure that a login for more would mend says so.
+async fn with_scopes(failure: Failure, host: &Host, tool: &str) -> Failure {
+    let pool = host.pool();
+    let Some(tool) = pool.find(tool).filter(|_| failure.exit == Exit::Connection) else {
+        return failure;
+    };
+    match host.scopes_wanted(&tool.server).await {
+        None => failure,
+        Some(scopes) => {
+            let hint = format!("`swb login {} --scopes {}`", tool.server, scopes.join(","));
+            let causes = vec!["the login is not for this: the server wants more scopes".to_owned()];
+            Failure { exit: Exit::Login, causes, ..failure }.hint(&hint)
+        }
     }
 }
 

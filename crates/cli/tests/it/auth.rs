@@ -1,1 +1,32 @@
 //! `swb auth`.
+
+use testkit::authority::Charter;
+
+use crate::signing_kit::{log_in, stage};
+use crate::support::{json, scene};
+
+#[test]
+fn every_login_is_shown_with_all_but_its_token() {
+    let charter = Charter { resource_scopes: vec!["read".to_owned()], ..Charter::good() };
+    let (authority, scene) = stage(charter);
+    log_in(&scene);
+    let status = json(&scene, &["auth", "status", "--json"]);
+    let login = &status["logins"][0];
+    assert_eq!(login["server"], authority.url());
+    assert_eq!(login["issuer"], authority.issuer());
+    assert_eq!((&login["names"][0], &login["scopes"][0]), (&"web".into(), &"read".into()));
+    assert_eq!((&login["standing"], &login["renewable"]), (&"good".into(), &true.into()));
+    assert!(login["expiresAt"].as_str().is_some_and(|it| it.ends_with('Z')), "{login}");
+    assert_eq!(status["kept"]["folder"], "[ROOT]/person/.local/share/switchboard/logins");
+    let text = scene.swb(&["auth", "status"]);
+    let text = text.ok();
+    for part in ["web: good\n", "scopes: read\n", "renewed by itself\n", "Kept in ~/.local/share"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn nobody_is_signed_in_at_first() {
+    let ran = scene().swb(&["auth", "status"]);
+    assert!(ran.ok().starts_with("Nobody is signed in anywhere"), "{}", ran.shown());
+}

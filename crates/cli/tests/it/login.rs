@@ -1,10 +1,15 @@
 //! `swb login`.
 
-use testkit::authority::{Charter, Endpoint};
-use testkit::{Script, Scripted, Served};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::signing_kit::{log_in, opened, page, scene_with_browser, stage, state, times_opened};
-use crate::support::{USER, scene};
+use testkit::authority::{
+    Charter, Consent, DeviceCourse, DeviceEnding, Endpoint, How, IssuerParameter,
+};
+use testkit::{Authority, Scene, Script, Scripted, Served, Terminal};
+
+use crate::signing_kit::{log_in, opened, page, stage, stage_with, state, times_opened};
+use crate::support::{USER, scene, until};
 
 #[test]
 fn one_command_signs_in_and_the_next_ones_stay_signed_in() {
@@ -66,5 +71,160 @@ fn where_nobody_could_come_back_it_fails_at_once() {
     let (_authority, scene) = stage(Charter::good());
     insta::assert_snapshot!(scene.swb(&["login", "web", "--no-browser"]).fails(8));
     assert_eq!(times_opened(&scene), 0);
-    let _unused = scene_with_browser;
+}
+
+#[test]
+fn a_person_who_says_no_is_not_signed_in() {
+    let (_authority, scene) = stage(Charter { consent: Consent::Denies, ..Charter::good() });
+    let ran = scene.swb(&["login", "web"]);
+    assert!(ran.fails(8).contains("access was denied"), "{}", ran.shown());
+    assert!(page(&scene).contains("did not work"));
+}
+
+/// A person at a terminal, with no browser on this machine.
+fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+    let mut command = scene.command(&scene.project(), arguments);
+    command
+        .env("BROWSER", "")
+        .env("SSH_CONNECTION", "192.0.2.1 5 192.0.2.2 22")
+        .env("TERM", "xterm");
+    Terminal::start(&command)
+}
+
+/// Reads the address off the screen, opens it elsewhere, and returns where that ends up.
+fn elsewhere(terminal: &mut Terminal, authority: &Authority) -> String {
+    let start = format!("{}/authorize", authority.issuer());
+    terminal.sees(&start);
+    let rest = terminal.reads("\n");
+    let url = format!("{start}{}", rest.trim());
+    let output = Command::new("curl")
+        .args(["-sS", "-o", "/dev/null", "-w", "%{redirect_url}", "--", &url])
+        .output()
+        .expect("curl can be run");
+    String::from_utf8(output.stdout).expect("an address")
+}
+
+#[test]
+fn over_ssh_the_pasted_address_signs_in() {
+    let (authority, scene) = stage(Charter::good());
+    let mut terminal = at_terminal(&scene, &["login", "web"]);
+    let back = elsewhere(&mut terminal, &authority);
+    assert!(back.starts_with("http://127.0.0.1:"), "{back}");
+    terminal.sees("paste that page's address").types("nonsense that is no address\n");
+    terminal.sees("not taken").sees("> ").types(&format!("{back}\n"));
+    terminal.sees("Signed in to `web`");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!((authority.tally().logins, times_opened(&scene)), (1, 0));
+    assert_eq!(state(&scene), "connected");
+}
+
+#[test]
+fn over_ssh_the_pasted_code_signs_in() {
+    let charter = Charter { issuer_parameter: IssuerParameter::Absent, ..Charter::good() };
+    let (authority, scene) = stage(charter);
+    let mut terminal = at_terminal(&scene, &["login", "web"]);
+    let back = elsewhere(&mut terminal, &authority);
+    let query = back.split_once('?').expect("a query").1;
+    let code = query.split('&').find_map(|it| it.strip_prefix("code=")).expect("a code");
+    terminal.sees("q gives up").types(&format!("{code}\n"));
+    terminal.sees("Signed in to `web`");
+    let (exit, shown) = terminal.ends();
+    assert_eq!((exit, authority.tally().logins), (0, 1), "{shown}");
+}
+
+#[test]
+fn whoever_gives_up_is_let_go() {
+    let (_authority, scene) = stage(Charter::good());
+    let mut terminal = at_terminal(&scene, &["login", "web", "--no-browser"]);
+    terminal.sees("q gives up").types("q\n");
+    let (code, shown) = terminal.ends();
+    assert!(code == 8 && shown.contains("given up"), "{shown}");
+}
+
+#[test]
+fn a_code_on_another_device_signs_in_without_a_browser_here() {
+    let course = DeviceCourse { pending: 1, slow_down: 0, ending: DeviceEnding::Approved };
+    let charter = Charter { device: Some(course), ..Charter::good().client("tv", None) };
+    let (authority, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
+    let ran = scene.swb(&["login", "web", "--device"]);
+    assert!(ran.ok().starts_with("Signed in to `web`"), "{}", ran.shown());
+    assert!(ran.stderr.contains("type the code"), "{}", ran.stderr);
+    assert_eq!((times_opened(&scene), authority.tally().logins), (0, 1));
+    let charter = Charter::good().client("tv", None);
+    let (_none, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
+    let ran = scene.swb(&["login", "web", "--device"]);
+    assert!(ran.fails(8).contains("no way to sign in on another device"), "{}", ran.shown());
+}
+
+#[test]
+fn a_second_login_waits_and_takes_what_the_first_got() {
+    for more in [&[][..], &["--callback-port", "0"][..]] {
+        let (authority, scene) = stage(Charter { consent: Consent::Page, ..Charter::good() });
+        // The page is for the person; its link is followed by hand, below.
+        let port = free_port().to_string();
+        let more: Vec<&str> =
+            more.iter().map(|it| if *it == "0" { port.as_str() } else { it }).collect();
+        let arguments: Vec<&str> = ["login", "web"].into_iter().chain(more).collect();
+        let start = || {
+            let mut command = scene.command(&scene.project(), &arguments);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+        };
+        let first = start();
+        until(|| scene.path("~/browser/page.html").exists());
+        let second = start();
+        // It has learnt what the server wants, and waits for the first.
+        authority.wait_for(|seen| seen.iter().filter(|it| it.status == Some(401)).count() >= 2);
+        approve(&scene, &authority);
+        for child in [first, second] {
+            let output = child.wait_with_output().expect("it ends");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && text.contains("igned in to `web`"), "{text}{said}");
+        }
+        assert_eq!((authority.tally().logins, times_opened(&scene)), (1, 1));
+    }
+}
+
+/// Follows the link on the page that the browser ended at.
+fn approve(scene: &Scene, authority: &Authority) {
+    let page = page(scene);
+    let link = page.split("href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
+    let url = format!("{}{}", authority.issuer(), link.replace("&amp;", "&"));
+    let status = Command::new("curl").args(["-sSL", "-o", "/dev/null", "--", &url]).status();
+    assert!(status.expect("curl can be run").success());
+}
+
+fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    socket.local_addr().expect("an address").port()
+}
+
+#[test]
+fn a_persons_time_does_not_run_against_the_time_for_connecting() {
+    let charter =
+        Charter::good().lapse(Endpoint::Authorize, How::Late(Duration::from_millis(1500)));
+    let (_authority, mut scene) = stage(charter);
+    scene.set("MCP_TIMEOUT", "1000");
+    assert!(scene.swb(&["login", "web"]).ok().starts_with("Signed in to `web`"));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let (_authority, scene) = stage(Charter::good());
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let ran = scene.swb(&["login", "web", "--callback-port", &port]);
+    assert!(ran.fails(1).contains(&format!("port {port}")), "{}", ran.shown());
+    assert_eq!(times_opened(&scene), 0);
+}
+
+#[test]
+fn scopes_are_those_that_were_asked_for() {
+    let charter = Charter { resource_scopes: vec!["read".to_owned()], ..Charter::good() };
+    let (_authority, scene) = stage(charter);
+    assert_eq!(log_in(&scene)["login"]["scopes"], serde_json::json!(["read"]));
+    let more = scene.swb(&["login", "web", "--scopes", "read,write", "--json"]);
+    let more: serde_json::Value = serde_json::from_str(more.ok()).expect("it is JSON");
+    assert_eq!(more["login"]["scopes"], serde_json::json!(["read", "write"]));
 }

@@ -780,7 +780,13 @@ async fn open_signed(
 /// A failure with what stood in the way of signing in, where something did.
 fn with_trouble(cause: Cause, signer: &Signer) -> Cause {
     match (&cause.kind, signer.trouble()) {
-        (CauseKind::WantsLogin, Some(trouble)) => cause.with(Evidence::Detail(trouble)),
+        (CauseKind::WantsLogin, Some(trouble)) => {
+            let kind = match signer.may_be_renewed_later() {
+                true => CauseKind::NotRenewed,
+                false => CauseKind::WantsLogin,
+            };
+            Cause { kind, ..cause }.with(Evidence::Detail(trouble))
+        }
         (_, _) => cause,
     }
 }

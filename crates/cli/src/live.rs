@@ -84,7 +84,14 @@ pub fn attended<T>(
         let reaping = tokio::task::spawn_blocking(process::reap);
         let (host, task) = Host::start(options)
             .map_err(|error| Failure::new(Exit::Failure, "the host cannot start").because(error))?;
+        // Asked for beside the work: what is new in an account is there the next time.
+        let listing = tokio::spawn({
+            let host = host.clone();
+            async move { host.connectors().await.is_ok() }
+        });
         let outcome = work(&host, &mut Interrupts::hear()).await;
+        listing.abort();
+        let _stopped_or_done = listing.await;
         host.stop().await;
         let _panicked = task.await;
         let _panicked = reaping.await;

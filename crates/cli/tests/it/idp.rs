@@ -6,7 +6,7 @@ use testkit::{Authority, Scene};
 use crate::signing_kit::{scene_with_browser, times_opened};
 use crate::support::{USER, json, scene};
 
-/// Two servers at one authority, both of which take what the identity provider says.
+/// Two entries of one server, which takes what the identity provider says. They share its login.
 fn stage() -> (Authority, Scene) {
     let charter = Charter {
         enterprise_client: Some("app".to_owned()),
@@ -32,7 +32,7 @@ fn stage() -> (Authority, Scene) {
 }
 
 #[test]
-fn one_login_there_opens_every_server_silently() {
+fn one_login_there_opens_both_entries_silently() {
     let (authority, scene) = stage();
     let before = scene.swb(&["login", "one"]);
     assert!(before.fails(8).contains("swb idp login"), "{}", before.shown());

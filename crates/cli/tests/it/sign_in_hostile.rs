@@ -58,8 +58,8 @@ fn shell_syntax_in_an_address_stays_in_one_argument() {
 }
 
 #[test]
-fn addresses_inside_are_not_for_a_server_outside() {
-    // What a server elsewhere may name is `auth`'s own test; here a server on this machine names worse.
+fn addresses_in_private_networks_are_refused_from_a_server_on_this_machine() {
+    // What a name that leads inside does, and a server elsewhere, is tested in `auth`.
     for url in [
         "http://169.254.169.254/latest/meta-data",
         "http://10.0.0.1/authorize",

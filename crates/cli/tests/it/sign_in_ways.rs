@@ -59,7 +59,7 @@ fn a_login_that_ended_behind_a_good_status_is_one_to_sign_in_for() {
 }
 
 #[test]
-fn a_token_is_renewed_before_it_ends_and_each_refresh_token_is_shown_once() {
+fn a_token_that_ends_is_renewed_and_each_refresh_token_is_shown_once() {
     let (authority, scene) = stage(Charter { lifetime: 1, ..Charter::good() });
     log_in(&scene);
     let refreshes = || authority.tally().refreshes;

@@ -63,7 +63,7 @@ fn servers_that_one_cannot_sign_in_to_say_so() {
     insta::assert_snapshot!("wants_none", scene.swb(&["login", "open"]).fails(2));
     insta::assert_snapshot!("is_a_program", scene.swb(&["login", "program"]).fails(2));
     insta::assert_snapshot!("has_a_header", scene.swb(&["login", "fixed"]).fails(2));
-    insta::assert_snapshot!("is_not_there", scene.swb(&["login", "opne"]).fails(5));
+    insta::assert_snapshot!("is_not_there", scene.swb(&["login", "opened"]).fails(5));
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Reads `connectorAccount` of a settings file: where an account's connectors are listed, and what to show there.
 
-use crate::document::{Member, Node, Value};
-use crate::identity_provider::is_address;
-use crate::layer::find;
-use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::document::Member;
+use crate::problem::Reporter;
+use crate::section::Section;
 use crate::settings::{SettingsKey, key};
 use crate::source::Origin;
 use crate::template::Template;
@@ -30,36 +29,9 @@ pub struct Account {
 
 /// Reads it out of a settings file's members.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Account> {
-    let member = find(members, KEY).filter(|it| it.node.value != Value::Null)?;
-    let Value::Object(inner) = &member.node.value else {
-        wrong(&member.node, KEY, "an object", reporter);
-        return None;
-    };
-    let at = find(inner, "apiUrl").map(|it| &it.node).unwrap_or(&member.node);
-    let api_url = text(inner, "apiUrl", reporter).filter(|it| is_address(it));
-    if api_url.is_none() {
-        let key = format!("{KEY}.apiUrl");
-        let kind = ProblemKind::Url { schemes: "`https://`" };
-        reporter.report(at.span, Subject { server: None, key: &key }, kind);
-    }
-    let token = text(inner, "token", reporter).map(|it| Template::parse(&it));
-    Some(Account { api_url: api_url?, token, origin: reporter.origin(member.key_span) })
-}
-
-fn text(members: &[Member], name: &str, reporter: &mut Reporter<'_>) -> Option<String> {
-    let member = find(members, name)?;
-    match &member.node.value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            wrong(&member.node, &format!("{KEY}.{name}"), "a string", reporter);
-            None
-        }
-    }
-}
-
-fn wrong(node: &Node, key: &str, expected: &'static str, reporter: &mut Reporter<'_>) {
-    let kind = ProblemKind::WrongType { expected, found: node.kind() };
-    reporter.report(node.span, Subject { server: None, key }, kind);
+    let mut section = Section::open(members, KEY, KEYS, reporter)?;
+    let (api_url, token) = (section.required_address("apiUrl"), section.template("token"));
+    Some(Account { api_url: api_url?, token, origin: section.origin() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Reads `identityProvider` of a settings file: who vouches for people, set once for every server with `oauth.xaa`.
 
-use crate::decode::is_https;
-use crate::document::{Member, Node, Value};
-use crate::layer::find;
-use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::document::Member;
+use crate::problem::Reporter;
+use crate::section::Section;
 use crate::settings::{SettingsKey, key};
 use crate::source::Origin;
 use crate::template::Template;
@@ -42,68 +41,21 @@ pub struct IdentityProvider {
 
 /// Reads it out of a settings file's members.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
-    let member = find(members, KEY).filter(|it| it.node.value != Value::Null)?;
-    let Value::Object(inner) = &member.node.value else {
-        wrong(&member.node, KEY, "an object", reporter);
-        return None;
-    };
-    let issuer_at = find(inner, "issuer").map(|it| &it.node).unwrap_or(&member.node);
-    let issuer = text(inner, "issuer", reporter).filter(|it| is_address(it));
-    if issuer.is_none() {
-        let key = format!("{KEY}.issuer");
-        let kind = ProblemKind::Url { schemes: "`https://`" };
-        reporter.report(issuer_at.span, Subject { server: None, key: &key }, kind);
-    }
-    let client_id = text(inner, "clientId", reporter);
-    if client_id.is_none() {
-        wrong(&member.node, &format!("{KEY}.clientId"), "a string", reporter);
-    }
+    let mut section = Section::open(members, KEY, KEYS, reporter)?;
+    let (issuer, client_id) = (section.required_address("issuer"), section.required("clientId"));
+    let (client_secret, identity_token) =
+        (section.template("clientSecret"), section.template("identityToken"));
+    let (callback_port, token_endpoint) =
+        (section.port("callbackPort"), section.address("tokenEndpoint"));
     Some(IdentityProvider {
         issuer: issuer?,
         client_id: Template::parse(&client_id?),
-        client_secret: text(inner, "clientSecret", reporter).map(|it| Template::parse(&it)),
-        callback_port: port(inner, reporter),
-        token_endpoint: text(inner, "tokenEndpoint", reporter).filter(|it| is_address(it)),
-        identity_token: text(inner, "identityToken", reporter).map(|it| Template::parse(&it)),
-        origin: reporter.origin(member.key_span),
+        client_secret,
+        callback_port,
+        token_endpoint,
+        identity_token,
+        origin: section.origin(),
     })
-}
-
-/// An https address, or one on this machine.
-pub(crate) fn is_address(text: &str) -> bool {
-    let is_local = url::Url::parse(text).is_ok_and(|url| {
-        url.scheme() == "http"
-            && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
-    });
-    is_https(text) || is_local
-}
-
-fn text(members: &[Member], name: &str, reporter: &mut Reporter<'_>) -> Option<String> {
-    let member = find(members, name)?;
-    match &member.node.value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            wrong(&member.node, &format!("{KEY}.{name}"), "a string", reporter);
-            None
-        }
-    }
-}
-
-fn port(members: &[Member], reporter: &mut Reporter<'_>) -> Option<u16> {
-    let member = find(members, "callbackPort")?;
-    let number = match &member.node.value {
-        Value::Number(number) => number.parse().ok().filter(|port: &u16| *port > 0),
-        Value::Null | Value::Bool(_) | Value::Text(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    if number.is_none() {
-        wrong(&member.node, &format!("{KEY}.callbackPort"), "a port number", reporter);
-    }
-    number
-}
-
-fn wrong(node: &Node, key: &str, expected: &'static str, reporter: &mut Reporter<'_>) {
-    let kind = ProblemKind::WrongType { expected, found: node.kind() };
-    reporter.report(node.span, Subject { server: None, key }, kind);
 }
 
 #[cfg(test)]
@@ -139,11 +91,23 @@ mod tests {
                 "identityProvider.issuer",
             ),
             (r#"{"identityProvider": {"issuer": "https://x"}}"#, "identityProvider.clientId"),
+            (r#"{"identityProvider": {"clientId": "c"}}"#, "identityProvider.issuer"),
         ] {
             let bad = read(text);
             let keys: Vec<_> =
                 bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
             assert_eq!((keys, bad.identity_provider), (vec![key], None), "{text}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_and_an_address_that_is_none_are_said_and_cost_nothing_else() {
+        let odd = read(
+            r#"{"identityProvider": {"issuer": "https://x", "clientId": "c", "callbckPort": 1, "tokenEndpoint": "x"}}"#, // misspelt on purpose
+        );
+        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        let expected = ["identityProvider.callbckPort", "identityProvider.tokenEndpoint"]; // misspelt on purpose
+        assert_eq!(keys, expected);
+        assert!(odd.identity_provider.is_some_and(|it| it.token_endpoint.is_none()));
     }
 }

@@ -38,6 +38,7 @@ pub mod policy;
 pub mod problem;
 pub mod scope;
 pub mod secret;
+mod section;
 pub mod settings;
 pub mod shown;
 pub mod signature;

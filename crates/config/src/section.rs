@@ -1,0 +1,139 @@
+//! One object of a settings file with keys of its own: its keys are checked when it is opened, and each value is read
+//! or reported.
+
+use std::collections::HashSet;
+
+use crate::decode;
+use crate::document::{Member, Node, Value};
+use crate::layer::find;
+use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::settings::SettingsKey;
+use crate::source::Origin;
+use crate::template::Template;
+
+/// An object under a key.
+pub(crate) struct Section<'m, 'r, 'l> {
+    key: &'static str,
+    member: &'m Member,
+    inner: &'m [Member],
+    reporter: &'r mut Reporter<'l>,
+}
+
+impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
+    /// The object under a key; none where there is none, which is reported if there is something else.
+    pub(crate) fn open(
+        members: &'m [Member],
+        key: &'static str,
+        keys: &[SettingsKey],
+        reporter: &'r mut Reporter<'l>,
+    ) -> Option<Section<'m, 'r, 'l>> {
+        let member = find(members, key).filter(|it| it.node.value != Value::Null)?;
+        let Value::Object(inner) = &member.node.value else {
+            let kind = ProblemKind::WrongType { expected: "an object", found: member.node.kind() };
+            reporter.report(member.node.span, Subject { server: None, key }, kind);
+            return None;
+        };
+        let mut section = Section { key, member, inner, reporter };
+        section.check(keys);
+        Some(section)
+    }
+
+    fn check(&mut self, keys: &[SettingsKey]) {
+        let mut seen = HashSet::new();
+        for member in self.inner {
+            if !keys.iter().any(|known| known.name == member.key) {
+                let nearest = decode::nearest(&member.key, keys.iter().map(|known| known.name));
+                self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
+            } else if !seen.insert(member.key.as_str()) {
+                self.report(member.key_span, &member.key, ProblemKind::Doubled);
+            }
+        }
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let member = find(self.inner, name)?;
+        match &member.node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.wrong(&member.node, name, "a string");
+                None
+            }
+        }
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required(&mut self, name: &str) -> Option<String> {
+        if find(self.inner, name).is_none() {
+            self.wrong(&self.member.node, name, "a string");
+        }
+        self.text(name)
+    }
+
+    /// A text that may name a secret.
+    pub(crate) fn template(&mut self, name: &str) -> Option<Template> {
+        self.text(name).map(|text| Template::parse(&text))
+    }
+
+    /// An https address, or one on this machine.
+    pub(crate) fn address(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        if is_address(&text) {
+            return Some(text);
+        }
+        let span = find(self.inner, name).map_or(self.member.node.span, |it| it.node.span);
+        self.report(span, name, ProblemKind::Url { schemes: "`https://`" });
+        None
+    }
+
+    /// Such an address, which must be there.
+    pub(crate) fn required_address(&mut self, name: &str) -> Option<String> {
+        if find(self.inner, name).is_none() {
+            let kind = ProblemKind::Url { schemes: "`https://`" };
+            self.report(self.member.node.span, name, kind);
+        }
+        self.address(name)
+    }
+
+    /// A port.
+    pub(crate) fn port(&mut self, name: &str) -> Option<u16> {
+        let member = find(self.inner, name)?;
+        let number = match &member.node.value {
+            Value::Number(number) => number.parse().ok().filter(|port: &u16| *port > 0),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::Array(_) | Value::Object(_) => {
+                None
+            }
+        };
+        if number.is_none() {
+            self.wrong(&member.node, name, "a port number");
+        }
+        number
+    }
+
+    /// Where it stands.
+    pub(crate) fn origin(&self) -> Origin {
+        self.reporter.origin(self.member.key_span)
+    }
+
+    fn wrong(&mut self, node: &Node, name: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.report(node.span, name, kind);
+    }
+
+    fn report(&mut self, span: crate::document::Span, name: &str, kind: ProblemKind) {
+        let key = format!("{}.{name}", self.key);
+        self.reporter.report(span, Subject { server: None, key: &key }, kind);
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    let is_local = url::Url::parse(text).is_ok_and(|url| {
+        url.scheme() == "http"
+            && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
+    });
+    decode::is_https(text) || is_local
+}

@@ -11,7 +11,7 @@ use switchboard::connection::state::Persistence;
 use switchboard::connection::{Status, Wanted};
 use switchboard::engine::{self, Host, Options, Snapshot};
 use switchboard::inquiry::Ask;
-use switchboard::load::{self, Configuration};
+use switchboard::load::Configuration;
 use switchboard::pool::Pool;
 use switchboard::prepared::Prepared;
 use switchboard::read::{self, Content, Kinds};
@@ -29,6 +29,8 @@ use crate::workbench;
 
 /// The word that makes this program a guard. Nobody types it.
 const GUARD: &str = "__guard";
+/// How long an account may take to list its connectors.
+const LISTING: Duration = Duration::from_secs(3);
 /// How often what is shown while servers start is drawn anew.
 const REDRAW: Duration = Duration::from_millis(100);
 
@@ -84,14 +86,12 @@ pub fn attended<T>(
         let reaping = tokio::task::spawn_blocking(process::reap);
         let (host, task) = Host::start(options)
             .map_err(|error| Failure::new(Exit::Failure, "the host cannot start").because(error))?;
-        // Asked for beside the work: what is new in an account is there the next time.
-        let listing = tokio::spawn({
-            let host = host.clone();
-            async move { host.connectors().await.is_ok() }
-        });
-        let outcome = work(&host, &mut Interrupts::hear()).await;
-        listing.abort();
-        let _stopped_or_done = listing.await;
+        let mut interrupts = Interrupts::hear();
+        // What is new in an account is there the next time, so it is asked for beside the work.
+        let (outcome, ()) = match session.backing().account {
+            None => (work(&host, &mut interrupts).await, ()),
+            Some(_) => tokio::join!(work(&host, &mut interrupts), listed(&host)),
+        };
         host.stop().await;
         let _panicked = task.await;
         let _panicked = reaping.await;
@@ -100,6 +100,11 @@ pub fn attended<T>(
     // A person who was being asked when somebody interrupted us may never answer; nothing else is under way.
     runtime.shutdown_background();
     outcome
+}
+
+/// Has an account's connectors listed and remembered. A slow account holds up nobody for long.
+async fn listed(host: &Host) {
+    let _slow_or_refused = tokio::time::timeout(LISTING, host.connectors()).await;
 }
 
 /// Somebody who wants us to end, as often as they say so.
@@ -166,8 +171,8 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         asker: asker(session)?,
         in_process: workbench::in_process(session),
         signing: SigningOptions {
-            identity_provider: session.identity_provider(),
-            account: load::load(&session.surroundings()).account,
+            identity_provider: session.backing().identity_provider.clone(),
+            account: session.backing().account.clone(),
             ..SigningOptions::default()
         },
         ..usual

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use switchboard::config::account::Account;
 use switchboard::config::cascade::{Breadth, Server, State};
 use switchboard::config::identity_provider::IdentityProvider;
 use switchboard::config::problem::Severity;
@@ -28,8 +29,24 @@ pub struct Session {
     pub global: Global,
     /// Who is at the terminal.
     pub person: Person,
-    /// Who vouches for people, as the configuration that was read first says.
-    vouching: Arc<OnceLock<Option<IdentityProvider>>>,
+    /// What the configuration that was read first says of signing in.
+    backing: Arc<OnceLock<Backing>>,
+}
+
+/// Whom a configuration names for signing in.
+#[derive(Debug, Clone)]
+pub struct Backing {
+    /// Who vouches for people.
+    pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used.
+    pub account: Option<Account>,
+}
+
+impl Backing {
+    fn of(configuration: &Configuration) -> Backing {
+        let Configuration { identity_provider, account, .. } = configuration;
+        Backing { identity_provider: identity_provider.clone(), account: account.clone() }
+    }
 }
 
 /// What an administrator's exclusive control is called, word for word, wherever it stops something.
@@ -40,13 +57,12 @@ impl Session {
     /// A run that has read nothing yet.
     pub fn new(machine: Machine, global: Global) -> Session {
         let person = Person::at(&machine);
-        Session { machine, global, person, vouching: Arc::default() }
+        Session { machine, global, person, backing: Arc::default() }
     }
 
-    /// Who vouches for people. Reads the configuration where nobody has done so yet.
-    pub fn identity_provider(&self) -> Option<IdentityProvider> {
-        let read = || load::load(&self.surroundings()).identity_provider;
-        self.vouching.get_or_init(read).clone()
+    /// Whom the configuration names for signing in. Reads it where nobody has done so yet.
+    pub fn backing(&self) -> &Backing {
+        self.backing.get_or_init(|| Backing::of(&load::load(&self.surroundings())))
     }
 
     /// Is the answer for a program?
@@ -67,7 +83,7 @@ impl Session {
 
     fn read(&self, surroundings: &Surroundings) -> Result<Configuration, Failure> {
         let configuration = load::load(surroundings);
-        let _known_already = self.vouching.set(configuration.identity_provider.clone());
+        let _known_already = self.backing.set(Backing::of(&configuration));
         let failed = configuration
             .effective
             .problems

@@ -90,7 +90,7 @@ fn names(configuration: &Configuration, login: &LoginView) -> Vec<String> {
 }
 
 fn is_provider(session: &Session, login: &LoginView) -> bool {
-    let provider = session.identity_provider();
+    let provider = session.backing().identity_provider.clone();
     let issuer = provider.and_then(|it| Url::parse(&it.issuer).ok());
     issuer.is_some_and(|it| it.as_str() == login.server)
 }

@@ -44,7 +44,7 @@ pub enum What {
 pub fn run(arguments: &IdpCommand, session: &Session) -> Result<Done, Failure> {
     // Read for what it reports, too.
     session.load()?;
-    let provider = session.identity_provider().ok_or_else(no_provider)?;
+    let provider = session.backing().identity_provider.clone().ok_or_else(no_provider)?;
     match &arguments.what {
         What::Login { manner, again } => sign_in(session, &provider, manner, *again),
         What::Status => status(session, &provider),

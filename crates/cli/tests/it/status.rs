@@ -5,8 +5,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use testkit::connector_account::Connector;
 use testkit::processes::wait_until;
-use testkit::{Quirk, Scene, Script, Scripted, Served};
+use testkit::{ConnectorAccount, Quirk, Scene, Script, Scripted, Served};
 
 use crate::support::{USER, json, scene};
 
@@ -254,4 +255,20 @@ fn a_watch_sees_a_server_die_and_come_back() {
         let folder = scene.path("~/.local/state/switchboard/running");
         (std::fs::read_dir(folder).map_or(0, Iterator::count) == 0).then_some(())
     });
+}
+
+#[test]
+fn an_accounts_connectors_are_listed_beside_the_first_command_and_connected_to_by_the_next() {
+    let account = ConnectorAccount::start(&[Connector::new("Slack")], 5).expect("it starts");
+    let scene = scene();
+    scene.write("~/token", &account.bearer());
+    let token = scene.path("~/token");
+    let named = format!("${{file:{}}}", token.display());
+    let settings = json!({"connectorAccount": {"apiUrl": account.url(), "token": named}});
+    scene.write(USER, &settings.to_string());
+    scene.swb(&["status"]);
+    let status: Json = json(&scene, &["status", "--json"]);
+    let shown = status.to_string();
+    assert!(shown.contains("claude.ai Slack") && shown.contains("\"connected\""), "{shown}");
+    assert!(!shown.contains(&account.bearer()));
 }

@@ -2,6 +2,7 @@
 //! proof where the token is bound. When nothing helps it says what a person would have to do, and waits for nobody.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -43,8 +44,11 @@ pub enum Wanting {
     },
 }
 
-/// Makes the plan of a login that needs no person, from what the server said and who we were the last time.
-pub type Unattended = dyn Fn(Demand, Option<&Record>) -> Plan + Send + Sync;
+/// A plan of a login that needs no person; none where it needs one after all.
+pub type Planning = Pin<Box<dyn Future<Output = Option<Plan>> + Send>>;
+/// Makes it anew each time, from what the server said and who we were the last time: what vouches for us may have
+/// changed meanwhile.
+pub type Unattended = dyn Fn(Demand, Option<Arc<Record>>) -> Planning + Send + Sync;
 
 /// Keeps one server's login at hand.
 pub struct Keeper {
@@ -122,7 +126,7 @@ impl Keeper {
     /// Signs in by itself where it must, because no person is needed.
     pub fn unattended(
         mut self,
-        plan: impl Fn(Demand, Option<&Record>) -> Plan + Send + Sync + 'static,
+        plan: impl Fn(Demand, Option<Arc<Record>>) -> Planning + Send + Sync + 'static,
     ) -> Keeper {
         self.unattended = Some(Box::new(plan));
         self
@@ -327,7 +331,8 @@ impl Keeper {
         if refused.is_some_and(Current::is_on_trial) {
             return false;
         }
-        let plan = unattended(demand.clone(), refused.map(|current| &*current.record));
+        let planning = unattended(demand.clone(), refused.map(|current| current.record.clone()));
+        let Some(plan) = planning.await else { return false };
         match self.sign_in_once(plan, &Nobody).await {
             Ok(record) => {
                 self.hold(record, Trial::Pending);

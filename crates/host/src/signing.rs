@@ -310,31 +310,23 @@ impl Signer {
             return Ok(None);
         }
         let signing = settings.signing_in().await?;
-        let (spec, shared) = (wanted.spec.clone(), settings.clone());
-        let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
-        let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
-        profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) = profile.vouched.as_mut().filter(|it| it.identity.is_none()) {
-            vouched.identity = identity(vouched, &signing).await;
-        }
-        let profile = Arc::new(profile);
+        let profile = Arc::new(Profile::now(&wanted.spec, settings).await?);
         let refresher =
             Refresher::new(signing.vault.clone(), signing.fetch.clone(), profile.trust());
         let mut keeper = Keeper::new(refresher, profile.client_id.as_deref().unwrap_or_default());
-        if profile.is_unattended() {
-            let profile = profile.clone();
-            keeper =
-                keeper.unattended(move |demand, record| profile.plan(demand, record, None, None));
+        if profile.may_need_nobody() {
+            let (spec, settings) = (wanted.spec.clone(), settings.clone());
+            keeper = keeper.unattended(move |demand, record| {
+                Box::pin(own_plan(spec.clone(), settings.clone(), demand, record))
+            });
         }
         Ok(Some(Arc::new(Signer { keeper: Arc::new(keeper), profile, signing })))
     }
 
     /// Is a login kept that may be good? Then what was said of a wall a while ago says nothing.
     pub(crate) async fn has_login(&self) -> bool {
-        let (server, client) = (self.profile.server.as_str(), &self.profile.client_id);
-        let found = self.signing.vault.find(server, client.as_deref().unwrap_or_default()).await;
-        let is_good = found.is_ok_and(|it| it.is_some_and(|it| it.standing == Standing::Good));
-        is_good || self.profile.is_unattended()
+        let is_good = self.known().await.is_some_and(|it| it.standing == Standing::Good);
+        is_good || self.profile.may_need_nobody()
     }
 
     /// What stands in the way besides the person, in words.
@@ -379,7 +371,7 @@ impl Signer {
             false => Way::Browser { redirect: escort.redirect().clone() },
         };
         let known = self.known().await;
-        let mut plan = self.profile.plan(demand, known.as_ref(), held, Some(way));
+        let mut plan = self.profile.plan(demand, known.as_ref(), held, way);
         if !wish.scopes.is_empty() {
             plan.scopes = Some(Scopes::of(&wish.scopes));
         }
@@ -433,6 +425,25 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The plan of a login that needs nobody, with what vouches for us at this moment: a platform's token may have been
+/// replaced, and somebody may have signed in at the identity provider.
+async fn own_plan(
+    spec: ServerSpec,
+    settings: Arc<Settings>,
+    demand: Demand,
+    record: Option<Arc<Record>>,
+) -> Option<Plan> {
+    let profile = match Profile::now(&spec, &settings).await {
+        Ok(profile) => profile,
+        Err(cause) => {
+            settings.logbook.note(spec.name.as_str(), &cause.to_string());
+            return None;
+        }
+    };
+    let way = profile.own_way()?;
+    Some(profile.plan(demand, record.as_deref(), None, way))
+}
+
 /// The identity that a provider gave to somebody who signed in there, renewed where it has ended.
 async fn identity(vouched: &Vouched, signing: &Signing) -> Option<Secret> {
     let found = signing.vault.find(vouched.issuer.as_str(), &vouched.client.id).await.ok()??;
@@ -453,6 +464,19 @@ async fn identity(vouched: &Vouched, signing: &Signing) -> Option<Secret> {
 }
 
 impl Profile {
+    /// What an entry comes to at this moment.
+    async fn now(spec: &ServerSpec, settings: &Arc<Settings>) -> Result<Profile, Cause> {
+        let signing = settings.signing_in().await?;
+        let (spec, shared) = (spec.clone(), settings.clone());
+        let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
+        let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
+        profile.proxies.clone_from(&signing.proxies);
+        if let Some(vouched) = profile.vouched.as_mut().filter(|it| it.identity.is_none()) {
+            vouched.identity = identity(vouched, &signing).await;
+        }
+        Ok(profile)
+    }
+
     /// Reads an entry. Fetches the secrets that it names, and blocks meanwhile.
     fn of(spec: &ServerSpec, settings: &Settings) -> Result<Profile, Cause> {
         let around = &settings.around;
@@ -468,6 +492,10 @@ impl Profile {
         let key = key.map_err(|error| unusable(format!("`oauth.privateKey`: {error}")))?;
         let metadata = text(oauth.and_then(|it| it.auth_server_metadata_url.as_ref()))?;
         let workload = text(oauth.and_then(|it| it.workload_token.as_ref()))?;
+        if workload.is_none() && oauth.is_some_and(|it| it.grant == OAuthGrant::Workload) {
+            let detail = "`oauth.grant` is `jwt_bearer`, and there is no `oauth.workloadToken`";
+            return Err(unusable(detail.to_owned()));
+        }
         let vouched = match oauth.is_some_and(|it| it.xaa) {
             false => None,
             true => Some(Vouched::of(settings)?),
@@ -504,21 +532,19 @@ impl Profile {
         }
     }
 
-    /// Does signing in need nobody?
-    fn is_unattended(&self) -> bool {
-        let is_vouched = self.vouched.as_ref().is_some_and(|it| it.identity.is_some());
-        self.grant != OAuthGrant::Person || is_vouched
+    /// Is there a way to sign in that may need nobody?
+    fn may_need_nobody(&self) -> bool {
+        self.grant != OAuthGrant::Person || self.vouched.is_some()
     }
 
-    /// How to sign in; `way` is for when a person does.
+    /// How to sign in.
     fn plan(
         &self,
         demand: Demand,
         record: Option<&Record>,
         held: Option<Scopes>,
-        way: Option<Way>,
+        way: Way,
     ) -> Plan {
-        let way = way.or_else(|| self.own_way()).unwrap_or(Way::ClientCredentials);
         let Trust { server, typed, proxies, .. } = self.trust();
         let configured = self.client_id.as_ref().map(|id| Configured {
             id: id.clone(),

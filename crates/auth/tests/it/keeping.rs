@@ -226,8 +226,33 @@ fn by_itself(authority: &Authority, keeper: Keeper) -> Keeper {
         let configured = Configured { id: "me".to_owned(), credential, issuer };
         let setup = Setup { configured: Some(configured), document: None };
         let plan = Plan::new(server.clone(), Way::ClientCredentials, "Switchboard");
-        Plan { demand, setup, ..plan }
+        Box::pin(std::future::ready(Some(Plan { demand, setup, ..plan })))
     })
+}
+
+#[tokio::test]
+async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothing_does() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let scene = scene(move |authority, keeper| {
+        let (server, url) = (authority.server(), authority.address);
+        keeper.unattended(move |demand, _| {
+            // Nobody vouches the first time; then somebody does.
+            let is_vouched = count.fetch_add(1, Ordering::SeqCst) > 0;
+            let credential = Credential::Secret(Secret::new("shh"));
+            let issuer = Some(format!("http://{url}"));
+            let configured = Configured { id: "me".to_owned(), credential, issuer };
+            let setup = Setup { configured: Some(configured), document: None };
+            let plan = Plan::new(server.clone(), Way::ClientCredentials, "Switchboard");
+            let plan = Plan { demand, setup, ..plan };
+            Box::pin(std::future::ready(is_vouched.then_some(plan)))
+        })
+    })
+    .await;
+    assert_eq!(scene.call().await, 401);
+    assert!(scene.keeper.wanting().is_some());
+    assert_eq!(scene.call().await, 200);
+    assert_eq!((scene.keeper.wanting(), asked.load(Ordering::SeqCst)), (None, 2));
 }
 
 #[tokio::test]

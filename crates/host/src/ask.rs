@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use switchboard_auth::scopes::StepUps;
+use switchboard_wire::client::{Guise, Request};
 use switchboard_wire::fault::Fault;
 use switchboard_wire::message::{Payload, RemoteError};
-use switchboard_wire::peer::{CallError, Progress, Sent};
+use switchboard_wire::peer::{Attend, CallError, Progress, Sent};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -38,6 +39,28 @@ pub struct Question {
     pub progress: Option<mpsc::Sender<Progress>>,
     /// Arguments that are repeated in headers.
     pub mirrored: Option<HeaderMap>,
+    /// For whom it is asked, where that is not us.
+    pub behest: Option<Behest>,
+}
+
+/// For whom a question is asked: a client of ours, behind which there are people and a model of its own.
+#[derive(Debug, Clone)]
+pub struct Behest {
+    /// Hears what the server says meanwhile, and answers what it asks.
+    pub attendant: Arc<dyn Attend>,
+    /// What the server is told of the client.
+    pub guise: Guise,
+    /// What becomes of a result that is a question.
+    pub asked_back: AskedBack,
+}
+
+/// What becomes of a result that is a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedBack {
+    /// The attendant answers it, and the server is asked again.
+    Answered,
+    /// It is the result.
+    PassedOn,
 }
 
 /// May a question be asked twice?
@@ -59,7 +82,14 @@ impl Question {
             patience,
             progress: None,
             mirrored: None,
+            behest: None,
         }
+    }
+
+    /// The same, for somebody else.
+    pub fn for_whom(mut self, behest: Behest) -> Question {
+        self.behest = Some(behest);
+        self
     }
 }
 
@@ -136,6 +166,29 @@ impl Host {
         }
     }
 
+    /// Asks one server anything but to run a tool, for somebody else. What the server wants visited first is theirs to
+    /// visit.
+    pub async fn ask_on_behalf(
+        &self,
+        server: &str,
+        question: Question,
+    ) -> Result<Payload, AskError> {
+        match question.method == TOOL_CALL {
+            true => Err(AskError::WantsPermit),
+            false => self.put(server, question).await,
+        }
+    }
+
+    /// Has a tool run for somebody else, with leave.
+    pub(crate) async fn put_permitted(
+        &self,
+        _leave: Permit,
+        server: &str,
+        question: Question,
+    ) -> Result<Payload, AskError> {
+        self.put(server, question).await
+    }
+
     /// Asks one server anything, with leave.
     pub(crate) async fn ask_permitted(
         &self,
@@ -196,11 +249,14 @@ impl Host {
         live: &Live,
         question: &Question,
     ) -> Result<Payload, CallError> {
-        let mut request = live
-            .client
-            .request(question.method.clone())
-            .within_of_progress(question.patience)
-            .answered_by(self.counsellor(server));
+        let mut request = live.client.request(question.method.clone());
+        request = match &question.behest {
+            None => {
+                let request = request.within_of_progress(question.patience);
+                request.answered_by(self.counsellor(server))
+            }
+            Some(behest) => on_behalf(request, behest, question),
+        };
         if let Some(params) = &question.params {
             request = request.params(params.clone());
         }
@@ -215,6 +271,19 @@ impl Host {
             live.fine();
         }
         result
+    }
+}
+
+/// A client that wants no progress gets none: what the server is not asked for, it need not send.
+fn on_behalf(request: Request, behest: &Behest, question: &Question) -> Request {
+    let request = match question.progress {
+        Some(_) => request.within_of_progress(question.patience),
+        None => request.within_of_its_own(question.patience),
+    };
+    let request = request.in_guise(behest.guise.clone()).attended_by(behest.attendant.clone());
+    match behest.asked_back {
+        AskedBack::Answered => request.answered_by(behest.attendant.clone()),
+        AskedBack::PassedOn => request,
     }
 }
 

@@ -2,6 +2,7 @@
 //! A call leaves only with a [`Permit`], and only this file makes one. Who performs it is left to `perform`.
 
 mod bounding;
+mod relaying;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,6 +37,7 @@ use crate::yielded::keep::Keep;
 use crate::yielded::{Limits, Yield};
 
 pub(crate) use bounding::PICTURES_AT_ONCE;
+pub use relaying::RelayedCall;
 
 /// Why a tool that is allowed asks nevertheless.
 const CHANGED: &str = "its definition changed since it was approved";
@@ -116,7 +118,7 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// How long a server may take, unless told otherwise.
-    const USUAL_PATIENCE: Duration = Duration::from_secs(600);
+    pub const USUAL_PATIENCE: Duration = Duration::from_secs(600);
 
     /// A call that nobody watches, made by the program itself.
     pub fn new(exposed: &str, arguments: Json) -> ToolCall {
@@ -231,7 +233,7 @@ pub enum CallFailure {
 impl Host {
     /// Makes a call, and records it whatever becomes of it.
     pub async fn call(&self, desk: &Desk, call: ToolCall) -> Result<Yield, CallFailure> {
-        let mut recording = Recording::begin(desk, &call);
+        let mut recording = Recording::begin(desk, &call.caller, &call.exposed);
         let outcome = self.made(desk, call, &mut recording.record).await;
         recording.record.outcome = word(&outcome).to_owned();
         if let Err(CallFailure::Denied { because, .. }) = &outcome {
@@ -253,7 +255,8 @@ impl Host {
         check(&tool, &call.arguments)?;
         let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
         let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let permit = permit(desk, &tool, of_server, &call.arguments, said).await?;
+        let asked = (desk, &*desk.consent);
+        let permit = permit(asked, &tool, of_server, &call.arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
         let work = Work { host: self, desk, tool: &tool, call };
@@ -277,7 +280,7 @@ fn check(tool: &Tool, arguments: &Json) -> Result<(), CallFailure> {
 
 /// Rules first, then somebody. A tool that changed since it was approved is not the one that was approved.
 async fn permit(
-    desk: &Desk,
+    (desk, consent): (&Desk, &dyn Consent),
     tool: &Arc<Tool>,
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
@@ -303,7 +306,7 @@ async fn permit(
         (Effect::Deny, _) => return Err(denied(because)),
         (Effect::Allow, Standing::Same) => return Ok(Permit { because }),
         (Effect::Allow, Standing::New) => {
-            pin(desk, fingerprint, tool).await;
+            pin((desk, consent), fingerprint, tool).await;
             return Ok(Permit { because });
         }
         (Effect::Allow, Standing::Changed(alteration)) => {
@@ -325,10 +328,10 @@ async fn permit(
     };
     let suggestions = useful(&rules, &request, desk.mode);
     let ask = PermissionQuestion { tool, arguments, because, suggestions, alteration };
-    match desk.consent.consent(&ask).await {
+    match consent.consent(&ask).await {
         Consented::Yes { who, holds } => {
-            pin(desk, fingerprint, tool).await;
-            remember(desk, holds).await;
+            pin((desk, consent), fingerprint, tool).await;
+            remember((desk, consent), holds).await;
             Ok(Permit { because: who })
         }
         Consented::No(because) => Err(denied(because)),
@@ -356,16 +359,20 @@ fn useful(rules: &Rules, request: &Request<'_>, mode: Mode) -> Vec<Suggestion> {
 }
 
 /// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
-async fn pin(desk: &Desk, fingerprint: Option<&Fingerprint>, tool: &Arc<Tool>) {
+async fn pin(
+    (desk, consent): (&Desk, &dyn Consent),
+    fingerprint: Option<&Fingerprint>,
+    tool: &Arc<Tool>,
+) {
     let Some(fingerprint) = fingerprint.cloned() else { return };
     let (pins, tool) = (desk.pins.clone(), tool.clone());
     let work = move || pins.pin(&fingerprint, &tool);
     if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
-        desk.consent.note(&format!("what the tool looks like could not be remembered: {error}"));
+        consent.note(&format!("what the tool looks like could not be remembered: {error}"));
     }
 }
 
-async fn remember(desk: &Desk, holds: Holds) {
+async fn remember((desk, consent): (&Desk, &dyn Consent), holds: Holds) {
     let rules = desk.rules.clone();
     match holds {
         Holds::Once => {}
@@ -373,7 +380,7 @@ async fn remember(desk: &Desk, holds: Holds) {
         Holds::Always(rule) => {
             let written = tokio::task::spawn_blocking(move || rules.allow_for_good(rule)).await;
             if let Ok(Err(error)) = written {
-                desk.consent.note(&format!("the rule holds for this session only: {error}"));
+                consent.note(&format!("the rule holds for this session only: {error}"));
             }
         }
     }
@@ -420,8 +427,8 @@ struct Recording {
 }
 
 impl Recording {
-    fn begin(desk: &Desk, call: &ToolCall) -> Recording {
-        let record = Record::begin(&call.caller, &call.exposed);
+    fn begin(desk: &Desk, caller: &str, exposed: &str) -> Recording {
+        let record = Record::begin(caller, exposed);
         Recording { record, audit: desk.audit.clone(), began: Instant::now() }
     }
 }

@@ -75,6 +75,8 @@ pub struct Options {
     pub asker: Arc<dyn Ask>,
     /// The model that servers may ask, where there is one.
     pub model: Option<Arc<dyn Model>>,
+    /// What is offered to servers because clients of ours may be able to do it.
+    pub lent: Vec<Ability>,
     /// How one signs in to servers.
     pub signing: SigningOptions,
 }
@@ -101,6 +103,7 @@ impl Options {
             in_process: BTreeMap::new(),
             asker: Arc::new(Nobody::default()),
             model: None,
+            lent: Vec::new(),
             signing: SigningOptions::default(),
         }
     }
@@ -154,7 +157,12 @@ impl Settings {
     fn new(options: Options) -> io::Result<Settings> {
         let logbook = Logbook::open(&options.places.logs())?;
         let mut abilities = vec![Ability::Roots, Ability::Elicitation];
-        abilities.extend(options.model.as_ref().map(|_| Ability::Sampling));
+        let of_model = options.model.as_ref().map(|_| Ability::Sampling);
+        for ability in of_model.into_iter().chain(options.lent) {
+            if !abilities.contains(&ability) {
+                abilities.push(ability);
+            }
+        }
         let folder = options.around.working_folder.clone();
         let counsel = Counsel::new(folder, options.asker, options.model, logbook.clone());
         Ok(Settings {

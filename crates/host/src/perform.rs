@@ -56,6 +56,7 @@ impl Perform for McpTool {
                 patience: call.patience,
                 progress: call.progress,
                 mirrored,
+                behest: None,
             };
             host.ask_permitted(permit, &tool.server, question).await
         })

@@ -23,7 +23,7 @@ use crate::catalogue::Item;
 use input_schema::Reason;
 use likeness::Wanted;
 use naming::{Candidate, Contested, Origin, Shared};
-use tool::{Owner, Tool, ToolKind};
+use tool::{Owner, Read, Tool, ToolKind};
 use tool_search::{Index, Match};
 
 /// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
@@ -68,6 +68,9 @@ pub struct Quarantined {
     pub reason: Reason,
 }
 
+/// A tool that is kept from the model, and what programs can be shown of it.
+type KeptApart = (Quarantined, Option<Arc<Tool>>);
+
 /// All tools at one moment.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -75,6 +78,8 @@ pub struct Pool {
     /// By exposed name.
     tools: Vec<Arc<Tool>>,
     quarantined: Vec<Quarantined>,
+    /// Those of the quarantined that programs can be shown, by exposed name.
+    apart: Vec<Arc<Tool>>,
     contested: Contested,
     /// Made when somebody searches for the first time.
     index: OnceLock<Index>,
@@ -108,9 +113,13 @@ impl Pool {
         for read in side_by_side(&wanted, |(listed, exposed)| self.taken(listed, exposed)) {
             match read {
                 Ok(tool) => pool.tools.push(tool),
-                Err(quarantined) => pool.quarantined.push(quarantined),
+                Err((quarantined, tool)) => {
+                    pool.quarantined.push(quarantined);
+                    pool.apart.extend(tool);
+                }
             }
         }
+        pool.apart.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         pool.quarantined.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
         pool.tools.extend(rules.built_in.iter().cloned());
         // They are nearly in order, which this kind of sorting makes use of.
@@ -119,15 +128,20 @@ impl Pool {
     }
 
     /// The tool as this pool has it or as it is read now, or why it is kept apart.
-    fn taken(&self, listed: &Listed<'_>, exposed: &str) -> Result<Arc<Tool>, Quarantined> {
+    fn taken(&self, listed: &Listed<'_>, exposed: &str) -> Result<Arc<Tool>, KeptApart> {
         if let Some(tool) = self.reused(listed, exposed) {
             return Ok(tool);
         }
         let (server, item) = (listed.source.server, listed.item);
         let owner = Owner { server, prefix: &listed.prefix, kind: listed.source.kind };
-        tool::read(owner, &item.name, exposed, &item.raw).map(Arc::new).map_err(|reason| {
-            Quarantined { server: server.to_owned(), tool: item.name.clone(), reason }
-        })
+        let (reason, tool) = match tool::read(owner, &item.name, exposed, &item.raw) {
+            Ok(Read::Whole(tool)) => return Ok(Arc::new(tool)),
+            Ok(Read::Apart(tool, reason)) => (reason, Some(Arc::new(tool))),
+            Err(reason) => (reason, None),
+        };
+        let quarantined =
+            Quarantined { server: server.to_owned(), tool: item.name.clone(), reason };
+        Err((quarantined, tool))
     }
 
     /// The tool as this pool has it, where it is the same to the byte.
@@ -154,6 +168,12 @@ impl Pool {
     /// The tools that are kept from the model, by server and tool.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
+    }
+
+    /// Tools that are kept from the model and that other programs may still be shown, sorted by exposed name. What
+    /// they take is as their servers wrote it.
+    pub fn apart(&self) -> &[Arc<Tool>] {
+        &self.apart
     }
 
     /// Is the tool's definition found by search, instead of being sent to the model at once?

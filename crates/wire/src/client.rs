@@ -22,7 +22,7 @@ use crate::link::LinkEnd;
 use crate::message::{Payload, RemoteError};
 use crate::mirror::header_value;
 use crate::params;
-use crate::peer::{Call, CallError, Peer, Progress};
+use crate::peer::{Attend, Call, CallError, Peer, Progress};
 
 /// How often a server may ask back before its answer comes.
 const ROUNDS: usize = 16;
@@ -53,6 +53,8 @@ struct Manner {
 struct Stamp {
     /// The members, without the braces around them.
     members: String,
+    /// What we can do, as JSON.
+    capabilities: String,
     version: HeaderValue,
 }
 
@@ -76,8 +78,8 @@ impl Client {
         let meta = json!({
             key::VERSION: version,
             key::CLIENT: offer.client_info(),
-            key::CAPABILITIES: offer.capabilities(Era::Modern),
         });
+        let capabilities = offer.capabilities(Era::Modern).to_string();
         let whole = meta.to_string();
         let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let members = inner.unwrap_or_default().to_owned();
@@ -91,7 +93,8 @@ impl Client {
             instructions: None,
             raw: Payload::from_json(Bytes::from_static(b"{}")),
         };
-        let meta = Some(Stamp { members, version: HeaderValue::from_static(version) });
+        let meta =
+            Some(Stamp { members, capabilities, version: HeaderValue::from_static(version) });
         Client { peer: peer.clone(), manner: Arc::new(Manner { introduction, meta }) }
     }
 
@@ -101,6 +104,7 @@ impl Client {
             Ok(manner) => manner.meta,
             Err(shared) => shared.meta.as_ref().map(|stamp| Stamp {
                 members: stamp.members.clone(),
+                capabilities: stamp.capabilities.clone(),
                 version: stamp.version.clone(),
             }),
         };
@@ -122,6 +126,8 @@ impl Client {
             progress: None,
             mirrored: None,
             responder: None,
+            attendant: None,
+            guise: None,
         }
     }
 
@@ -177,6 +183,17 @@ pub struct Request {
     progress: Option<mpsc::Sender<Progress>>,
     mirrored: Option<HeaderMap>,
     responder: Option<Arc<dyn Respond>>,
+    attendant: Option<Arc<dyn Attend>>,
+    guise: Option<Guise>,
+}
+
+/// What a request carries where it is made for somebody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Guise {
+    /// What that one can do for a server, as JSON. Matters in the modern era only.
+    pub capabilities: Option<Arc<str>>,
+    /// More members of `_meta`, as JSON without the braces around them.
+    pub members: Option<String>,
 }
 
 impl fmt::Debug for Request {
@@ -190,6 +207,7 @@ enum Patience {
     Endless,
     Within(Duration),
     SinceProgress(Duration),
+    OfItsOwn(Duration),
 }
 
 impl Request {
@@ -211,6 +229,12 @@ impl Request {
         self
     }
 
+    /// Gives up after this long, but not while the server waits for an answer of ours.
+    pub fn within_of_its_own(mut self, patience: Duration) -> Request {
+        self.patience = Patience::OfItsOwn(patience);
+        self
+    }
+
     /// Hands signs of progress to somebody.
     pub fn progress_to(mut self, listener: mpsc::Sender<Progress>) -> Request {
         self.progress = Some(listener);
@@ -226,6 +250,18 @@ impl Request {
     /// Who answers when the server asks back instead of answering. Without one, its question is the result.
     pub fn answered_by(mut self, responder: Arc<dyn Respond>) -> Request {
         self.responder = Some(responder);
+        self
+    }
+
+    /// Who hears what the server says, and answers what it asks, while it works on this.
+    pub fn attended_by(mut self, attendant: Arc<dyn Attend>) -> Request {
+        self.attendant = Some(attendant);
+        self
+    }
+
+    /// Asks for somebody else.
+    pub fn in_guise(mut self, guise: Guise) -> Request {
+        self.guise = Some(guise);
         self
     }
 
@@ -270,22 +306,46 @@ impl Request {
             Patience::Endless => call,
             Patience::Within(limit) => call.within(limit),
             Patience::SinceProgress(limit) => call.within_of_progress(limit),
+            Patience::OfItsOwn(limit) => call.within_of_its_own(limit),
         };
         if let Some(listener) = &self.progress {
             call = call.progress_to(listener.clone());
+        }
+        if let Some(attendant) = &self.attendant {
+            call = call.attended_by(attendant.clone());
         }
         call.await
     }
 
     fn meta(&self, progress_token: Option<u64>) -> Option<String> {
-        match (&self.client.manner.meta, progress_token) {
-            (None, None) => None,
-            (None, Some(token)) => Some(format!("{{\"progressToken\":{token}}}")),
-            (Some(stamp), None) => Some(format!("{{{}}}", stamp.members)),
-            (Some(stamp), Some(token)) => {
-                Some(format!("{{\"progressToken\":{token},{}}}", stamp.members))
-            }
+        let stamp = self.client.manner.meta.as_ref();
+        let guise = self.guise.as_ref();
+        let own = guise.and_then(|it| it.capabilities.as_deref());
+        let stamp = stamp.map(|stamp| (&stamp.members, own.unwrap_or(&stamp.capabilities)));
+        let more = guise.and_then(|it| it.members.as_deref());
+        if stamp.is_none() && more.is_none() && progress_token.is_none() {
+            return None;
         }
+        let mut text = String::with_capacity(stamp.map_or(64, |it| it.0.len() + it.1.len() + 128));
+        text.push('{');
+        if let Some(token) = progress_token {
+            text.push_str("\"progressToken\":");
+            text.push_str(&token.to_string());
+        }
+        let mut put = |members: &[&str]| {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            members.iter().for_each(|it| text.push_str(it));
+        };
+        if let Some((members, capabilities)) = stamp {
+            put(&[members, ",\"", key::CAPABILITIES, "\":", capabilities]);
+        }
+        if let Some(more) = more {
+            put(&[more]);
+        }
+        text.push('}');
+        Some(text)
     }
 
     /// Says beside the call what it is, where that is read.

@@ -287,7 +287,9 @@ mod tests {
                 Ok(Arrival::Message(Message::Notification { method, .. })) => {
                     seen.push(method.into_owned())
                 }
-                Ok(Arrival::Message(_)) => seen.push("message".to_owned()),
+                Ok(Arrival::Message(_) | Arrival::Amid { .. }) => {
+                    seen.push("message".to_owned());
+                }
                 Ok(Arrival::Lost { id, fault }) => seen.push(format!("{id:?}: {fault}")),
                 Ok(Arrival::Garbage(malformed)) => seen.push(malformed.to_string()),
                 Err(end) => return (seen, end),

@@ -52,6 +52,13 @@ impl From<Message> for Outgoing {
 pub enum Arrival {
     /// A message.
     Message(Message),
+    /// A message that came on the way to the answer of a question of ours, and so on account of it.
+    Amid {
+        /// The question.
+        id: Id,
+        /// The message.
+        message: Message,
+    },
     /// One message that was pushed could not be delivered, or its answer can no longer come. The link lives on.
     Lost {
         /// The question that gets no answer; absent where what was lost was no question.

@@ -1,6 +1,7 @@
 //! One side of a connection: asks, answers, and matches answers to questions.
 //! One task owns the link and everything that waits; callers hold a handle and no lock.
 
+mod behalf;
 mod call;
 mod driver;
 
@@ -17,6 +18,7 @@ use crate::fault::Fault;
 use crate::link::{Link, LinkEnd, Outgoing};
 use crate::message::{Id, Message, Payload, RemoteError};
 
+pub use behalf::{Attend, Behalf, Heed};
 pub use call::{Call, Calling, Progress};
 
 /// How many questions may wait for the task to take them.
@@ -78,6 +80,8 @@ pub struct IncomingRequest {
     pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
+    /// On whose account it is asked, as far as one can tell.
+    pub behalf: Behalf,
     answer: Option<mpsc::Sender<Message>>,
     _open: Open,
 }

@@ -20,7 +20,7 @@ use switchboard_wire::handshake::Hint;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::{Id, Payload, RemoteError};
 use switchboard_wire::network::Network;
-use switchboard_wire::peer::{CallError, Event as Said, IncomingRequest};
+use switchboard_wire::peer::{Behalf, CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -528,7 +528,23 @@ impl Task {
             return;
         }
         let counsel = self.settings.counsel.clone();
-        let responder = Counsellor { server: self.wanted.name().to_owned(), counsel };
+        let responder: Arc<dyn Respond> = match &request.behalf {
+            Behalf::Nobody => {
+                Arc::new(Counsellor { server: self.wanted.name().to_owned(), counsel })
+            }
+            Behalf::One(attendant) => attendant.clone(),
+            // To ask the wrong one would show one client what another does.
+            Behalf::Several => {
+                let text = "a question was not answered: it does not say which client's call it belongs to";
+                self.settings.logbook.note(self.wanted.name(), text);
+                self.answering.spawn(request.refuse(RemoteError {
+                    code: -32603,
+                    message: "several clients are being served, and the question does not say whose call it belongs to".to_owned(),
+                    data: None,
+                }));
+                return;
+            }
+        };
         let id = request.id.clone();
         let answering = self.answering.spawn(async move {
             let method = request.method.clone();

@@ -134,7 +134,8 @@ fn our_own_tools_are_in_every_pool_and_found_by_search() {
         assert!(pool.is_deferred(tool));
         let listed = item(&tool.raw.decode().expect("JSON"));
         let owner = Owner { server: "s", prefix: "s", kind: ToolKind::Served };
-        let read = tool::read(owner, &tool.name, "x", &listed.raw).expect("a model API takes it");
+        let read = tool::read(owner, &tool.name, "x", &listed.raw).expect("it can be read");
+        let Read::Whole(read) = read else { panic!("a model API takes it") };
         assert_eq!(read.input_schema, tool.input_schema);
     }
     assert_eq!(pool.search("list resources", 1)[0].tool.exposed, "ListMcpResources");

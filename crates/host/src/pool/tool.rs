@@ -213,13 +213,21 @@ struct Hints<'a> {
     idempotent_hint: Option<&'a RawValue>,
 }
 
+/// A definition that was read.
+pub(super) enum Read {
+    /// A model may be shown it.
+    Whole(Tool),
+    /// It is not for models, for this reason. Other programs may know what to do with it: its schema is as it came.
+    Apart(Tool, Reason),
+}
+
 /// Reads a tool's definition, or says why the model is not shown it.
 pub(super) fn read(
     owner: Owner<'_>,
     name: &str,
     exposed: &str,
     raw: &Payload,
-) -> Result<Tool, Reason> {
+) -> Result<Read, Reason> {
     // Looked at once as a whole, so that it need not be looked at piece by piece.
     let text_of_all = std::str::from_utf8(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
     let definition: Definition<'_> =
@@ -231,9 +239,15 @@ pub(super) fn read(
     let title = text(definition.title).filter(|it| !it.trim().is_empty());
     let title = title.or_else(|| text(hints.title).filter(|it| !it.trim().is_empty()));
     let description = text(definition.description).unwrap_or_default();
-    let Normal { shown, checked } = normalised(definition.input_schema, raw)?;
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
-    Ok(Tool {
+    let (Normal { shown, checked }, reason) = match normalised(definition.input_schema, raw) {
+        Ok(normal) => (normal, None),
+        Err(reason) => {
+            let schema = definition.input_schema.filter(|it| it.get().starts_with('{'));
+            (Normal::from(schema.map(part).ok_or_else(|| reason.clone())?), Some(reason))
+        }
+    };
+    let tool = Tool {
         exposed: exposed.to_owned(),
         server: owner.server.to_owned(),
         prefix: owner.prefix.to_owned(),
@@ -255,6 +269,10 @@ pub(super) fn read(
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),
+    };
+    Ok(match reason {
+        None => Read::Whole(tool),
+        Some(reason) => Read::Apart(tool, reason),
     })
 }
 

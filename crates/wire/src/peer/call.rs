@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::behalf::Attend;
 use super::{CallError, Command, Departure, Peer, Sent};
 use crate::fault::Fault;
 use crate::link::{LinkEnd, Outgoing};
@@ -32,6 +34,7 @@ pub struct Call {
     headers: Option<Box<HeaderMap>>,
     patience: Patience,
     listener: Option<mpsc::Sender<Progress>>,
+    attendant: Option<Arc<dyn Attend>>,
 }
 
 /// How long a call may take.
@@ -43,6 +46,8 @@ enum Patience {
     Within(Duration),
     /// This long after the last sign of progress.
     SinceProgress(Duration),
+    /// This long, not counting what the other side waits for us.
+    OfItsOwn(Duration),
 }
 
 /// A sign of progress, as the other side sent it.
@@ -54,6 +59,7 @@ pub struct Progress(pub Payload);
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Answered>,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) attendant: Option<Arc<dyn Attend>>,
 }
 
 /// How a call ended, seen from the task.
@@ -67,7 +73,8 @@ pub(super) enum Answered {
 impl Call {
     pub(super) fn new(peer: Peer, number: u64, method: Cow<'static, str>) -> Call {
         let patience = Patience::Endless;
-        Call { peer, number, method, params: None, headers: None, patience, listener: None }
+        let (params, headers, listener, attendant) = (None, None, None, None);
+        Call { peer, number, method, params, headers, patience, listener, attendant }
     }
 
     /// The call's number, which is also the progress token to put into its parameters.
@@ -100,6 +107,18 @@ impl Call {
         self
     }
 
+    /// Gives up after this long, but not while the other side waits for an answer of ours.
+    pub fn within_of_its_own(mut self, patience: Duration) -> Call {
+        self.patience = Patience::OfItsOwn(patience);
+        self
+    }
+
+    /// Who hears what the other side says and answers what it asks on account of this call.
+    pub fn attended_by(mut self, attendant: Arc<dyn Attend>) -> Call {
+        self.attendant = Some(attendant);
+        self
+    }
+
     /// Also hands signs of progress to somebody.
     pub fn progress_to(mut self, listener: mpsc::Sender<Progress>) -> Call {
         self.listener = Some(listener);
@@ -112,7 +131,7 @@ impl IntoFuture for Call {
     type IntoFuture = Calling;
 
     fn into_future(self) -> Calling {
-        let Call { peer, number, method, params, headers, patience, listener } = self;
+        let Call { peer, number, method, params, headers, patience, listener, attendant } = self;
         let (answer, answered) = oneshot::channel();
         let wants_progress = listener.is_some() || matches!(patience, Patience::SinceProgress(_));
         let (progress, signs) = match wants_progress {
@@ -123,7 +142,7 @@ impl IntoFuture for Call {
             false => (None, None),
         };
         let message = Message::Request { id: Id::Number(number), method, params };
-        let waiting = Waiting { answer, progress };
+        let waiting = Waiting { answer, progress, attendant };
         let command = Command::Ask { number, outgoing: Outgoing { message, headers }, waiting };
         let stage = Stage::New(command);
         Calling { peer, number, stage, answered, patience, alarm: None, signs, listener }
@@ -245,7 +264,7 @@ impl Calling {
         };
         while alarm.as_mut().poll(task).is_ready() {
             // The other side asked us something on its way, and people take as long as people take.
-            if !matches!(self.patience, Patience::SinceProgress(_)) || !self.peer.is_asked() {
+            if matches!(self.patience, Patience::Within(_)) || !self.peer.is_asked() {
                 return self.give_up(limit);
             }
             alarm.as_mut().reset(Instant::now() + limit);
@@ -291,7 +310,9 @@ impl Patience {
     fn limit(self) -> Option<Duration> {
         match self {
             Patience::Endless => None,
-            Patience::Within(limit) | Patience::SinceProgress(limit) => Some(limit),
+            Patience::Within(limit)
+            | Patience::SinceProgress(limit)
+            | Patience::OfItsOwn(limit) => Some(limit),
         }
     }
 }

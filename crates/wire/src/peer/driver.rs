@@ -14,6 +14,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use super::behalf::{Behalf, Heed};
 use super::call::{Answered, Progress, Waiting};
 use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
@@ -86,7 +87,8 @@ impl<L: Link> Driver<L> {
                     }
                 },
                 arrival = self.link.next() => match arrival {
-                    Ok(Arrival::Message(message)) => self.receive(message),
+                    Ok(Arrival::Message(message)) => self.receive(message, None),
+                    Ok(Arrival::Amid { id, message }) => self.receive(message, Some(&id)),
                     Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
                     Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
                     Err(how) => break how,
@@ -141,11 +143,14 @@ impl<L: Link> Driver<L> {
         self.link.push(Message::Notification { method, params: Some(params) }.into());
     }
 
-    fn receive(&mut self, message: Message) {
+    fn receive(&mut self, message: Message, amid: Option<&Id>) {
         match message {
             Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
-            Message::Notification { method, params } => self.hear(method, params),
-            Message::Request { id, method, params } => self.be_asked(id, method, params),
+            Message::Notification { method, params } => self.hear(method, params, amid),
+            Message::Request { id, method, params } => {
+                let behalf = self.behalf(amid);
+                self.be_asked(id, method, params, behalf);
+            }
         }
     }
 
@@ -163,7 +168,16 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>) {
+    /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
+    fn behalf(&self, amid: Option<&Id>) -> Behalf {
+        if let Some(Id::Number(number)) = amid {
+            let waiting = self.waiting.get(number);
+            return Behalf::of(waiting.and_then(|it| it.attendant.as_ref()));
+        }
+        Behalf::of(self.waiting.values().filter_map(|it| it.attendant.as_ref()))
+    }
+
+    fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
         if method == "notifications/progress"
             && let Some(params) = &params
             && let Some(number) = progress_token(params)
@@ -174,12 +188,23 @@ impl<L: Link> Driver<L> {
             }
             return;
         }
+        if let Behalf::One(attendant) = self.behalf(amid)
+            && attendant.hear(&method, params.as_ref()) == Heed::Taken
+        {
+            return;
+        }
         if self.outlets.events.try_send(Event::Notification { method, params }).is_err() {
             self.statistics.dropped_notifications += 1;
         }
     }
 
-    fn be_asked(&mut self, id: Id, method: Cow<'static, str>, params: Option<Payload>) {
+    fn be_asked(
+        &mut self,
+        id: Id,
+        method: Cow<'static, str>,
+        params: Option<Payload>,
+        behalf: Behalf,
+    ) {
         if method == "ping" {
             let outcome = Ok(Payload::from_json(bytes::Bytes::from_static(b"{}")));
             self.reply(id, outcome);
@@ -187,7 +212,7 @@ impl<L: Link> Driver<L> {
         }
         let answer = Some(self.outlets.answers.clone());
         let _open = Open::count(&self.outlets.open);
-        let request = IncomingRequest { id, method, params, answer, _open };
+        let request = IncomingRequest { id, method, params, behalf, answer, _open };
         let Err(error) = self.outlets.events.try_send(Event::Request(request)) else { return };
         self.statistics.refused_requests += 1;
         let message = match &error {

@@ -240,7 +240,7 @@ impl Question<'_> {
         for part in parts {
             match part.map(|message| self.take(message)) {
                 Ok(Ok(message)) => answer = Some(message),
-                Ok(Err(other)) => self.tell(Arrival::Message(*other)).await,
+                Ok(Err(other)) => self.tell(self.amid(*other)).await,
                 Err(malformed) => self.tell(Arrival::Garbage(malformed)).await,
             }
         }
@@ -260,6 +260,10 @@ impl Question<'_> {
                 Err(Box::new(message))
             }
         }
+    }
+
+    fn amid(&self, message: Message) -> Arrival {
+        Arrival::Amid { id: self.id.clone(), message }
     }
 
     async fn tell(&self, arrival: Arrival) {

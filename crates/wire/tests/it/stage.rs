@@ -243,7 +243,7 @@ pub async fn next(link: &mut impl Link) -> Result<Arrival, LinkEnd> {
 /// The next message, as JSON.
 pub async fn heard(link: &mut impl Link) -> Value {
     match next(link).await {
-        Ok(Arrival::Message(message)) => {
+        Ok(Arrival::Message(message) | Arrival::Amid { message, .. }) => {
             let mut text = Vec::new();
             message.write_to(&mut text);
             serde_json::from_slice(&text).expect("JSON")

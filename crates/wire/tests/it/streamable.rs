@@ -44,7 +44,7 @@ async fn asked_at(target: Target) -> Result<Value, Fault> {
 
 async fn outcome(link: &mut HttpLink) -> Result<Value, Fault> {
     let outcome = match next(link).await {
-        Ok(Arrival::Message(message)) => {
+        Ok(Arrival::Message(message) | Arrival::Amid { message, .. }) => {
             let mut text = Vec::new();
             message.write_to(&mut text);
             Ok(serde_json::from_slice(&text).expect("JSON"))
@@ -846,7 +846,9 @@ async fn a_call_to_next_may_be_dropped_at_any_time() {
             () = tokio::task::yield_now() => continue,
         };
         match arrival {
-            Ok(Arrival::Message(Message::Notification { method, .. })) => methods.push(method),
+            Ok(Arrival::Amid { message: Message::Notification { method, .. }, .. }) => {
+                methods.push(method);
+            }
             Ok(Arrival::Message(_)) => break,
             other => panic!("a message was expected: {other:?}"),
         }

@@ -1,0 +1,199 @@
+//! A tool call that is passed through for a client of ours: resolve, permit, perform, record. Arguments and results
+//! stay the bytes that came: what they must look like is for the client and the server to know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use switchboard_wire::message::Payload;
+use switchboard_wire::peer::Progress;
+use tokio::sync::mpsc;
+
+use super::{CallFailure, Consent, Desk, Recording, ToolCall, permit};
+use crate::ask::{AskError, Behest, Question, Repeat, TOOL_CALL};
+use crate::audit::{self, Record};
+use crate::calling::Permit;
+use crate::engine::Host;
+use crate::perform::Work;
+use crate::pool::tool::{Tool, ToolKind};
+
+/// A call of a client.
+pub struct RelayedCall<'a> {
+    /// Who calls.
+    pub caller: &'a str,
+    /// The name that the client used.
+    pub called: &'a str,
+    /// The tool.
+    pub tool: &'a Arc<Tool>,
+    /// Its arguments, where there are any.
+    pub arguments: Option<Payload>,
+    /// What else stands beside the name and the arguments.
+    pub beside: Vec<(String, Payload)>,
+    /// How long the server may take.
+    pub patience: Duration,
+    /// Who hears of progress.
+    pub progress: Option<mpsc::Sender<Progress>>,
+    /// For whom it is.
+    pub behest: Behest,
+    /// Who is asked for leave.
+    pub consent: &'a dyn Consent,
+}
+
+impl std::fmt::Debug for RelayedCall<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RelayedCall({})", self.called)
+    }
+}
+
+impl Host {
+    /// Passes a call on, and records it whatever becomes of it.
+    pub async fn relay(&self, desk: &Desk, call: RelayedCall<'_>) -> Result<Payload, CallFailure> {
+        let mut recording = Recording::begin(desk, call.caller, call.called);
+        let outcome = self.relayed(desk, call, &mut recording.record).await;
+        recording.record.outcome = word(&outcome).to_owned();
+        if let Err(CallFailure::Denied { because, .. }) = &outcome {
+            recording.record.because.clone_from(because);
+        }
+        outcome
+    }
+
+    async fn relayed(
+        &self,
+        desk: &Desk,
+        call: RelayedCall<'_>,
+        record: &mut Record,
+    ) -> Result<Payload, CallFailure> {
+        let tool = call.tool;
+        record.server.clone_from(&tool.server);
+        record.tool.clone_from(&tool.name);
+        let arguments = match &call.arguments {
+            Some(arguments) => arguments.decode().unwrap_or_default(),
+            None => Json::Object(serde_json::Map::new()),
+        };
+        record.arguments = audit::digest(&arguments);
+        let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
+        let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
+        let leave = permit((desk, call.consent), tool, of_server, &arguments, said).await?;
+        "allow".clone_into(&mut record.decision);
+        record.because.clone_from(&leave.because);
+        match tool.kind {
+            ToolKind::Served => Ok(self.passed(leave, call).await?),
+            ToolKind::BuiltIn | ToolKind::StandIn => {
+                let call = ToolCall {
+                    caller: call.caller.to_owned(),
+                    patience: call.patience,
+                    ..ToolCall::new(&tool.exposed, arguments)
+                };
+                let work = Work { host: self, desk, tool, call };
+                Ok(tool.performer.perform(leave, work).await?)
+            }
+        }
+    }
+
+    async fn passed(&self, leave: Permit, call: RelayedCall<'_>) -> Result<Payload, AskError> {
+        let tool = call.tool;
+        let (params, arguments) = written(&tool.name, call.arguments.as_ref(), &call.beside);
+        let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
+        let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
+        let question = Question {
+            method: TOOL_CALL.into(),
+            params: Some(params),
+            repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
+            patience: call.patience,
+            progress: call.progress,
+            mirrored: mirrored.map(|mirror| mirror.headers(&arguments)),
+            behest: Some(call.behest),
+        };
+        self.put_permitted(leave, &tool.server, question).await
+    }
+}
+
+/// The parameters of a call with the server's own name for the tool, and the arguments in them.
+fn written(
+    name: &str,
+    arguments: Option<&Payload>,
+    beside: &[(String, Payload)],
+) -> (Payload, Payload) {
+    const AROUND: usize = 64;
+    let none = Payload::from_json(Bytes::from_static(b"{}"));
+    let size = |it: &Payload| it.as_bytes().len();
+    let room = name.len()
+        + arguments.map_or(0, size)
+        + beside.iter().map(|(name, value)| name.len() + size(value) + 4).sum::<usize>();
+    let mut text = BytesMut::with_capacity(room + AROUND);
+    text.put_slice(b"{\"name\":");
+    put_text(&mut text, name);
+    if let Some(arguments) = arguments {
+        text.put_slice(b",\"arguments\":");
+        text.put_slice(arguments.as_bytes());
+    }
+    for (name, value) in beside {
+        text.put_slice(b",");
+        put_text(&mut text, name);
+        text.put_slice(b":");
+        text.put_slice(value.as_bytes());
+    }
+    text.put_slice(b"}");
+    (Payload::from_json(text.freeze()), arguments.cloned().unwrap_or(none))
+}
+
+fn put_text(text: &mut BytesMut, word: &str) {
+    serde_json::to_writer(text.writer(), word).expect("a text can be written to memory");
+}
+
+fn word(outcome: &Result<Payload, CallFailure>) -> &'static str {
+    match outcome {
+        Ok(result) if is_error(result) => "tool-error",
+        Ok(_) => "ok",
+        Err(CallFailure::NoTool { .. } | CallFailure::Arguments { .. }) => "invalid",
+        Err(CallFailure::Denied { .. }) => "denied",
+        Err(CallFailure::Ask(AskError::Timeout { .. })) => "timeout",
+        Err(CallFailure::Ask(_)) => "failed",
+    }
+}
+
+/// Looking for the word first keeps large results unread.
+fn is_error(result: &Payload) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Said {
+        #[serde(default)]
+        is_error: bool,
+    }
+    memchr::memmem::find(result.as_bytes(), b"\"isError\"").is_some()
+        && result.decode::<Said>().is_ok_and(|it| it.is_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn payload(json: &Json) -> Payload {
+        Payload::of(json).expect("JSON")
+    }
+
+    #[test]
+    fn what_a_client_sent_reaches_the_server_under_the_servers_own_name() {
+        let arguments = payload(&json!({"a": 1}));
+        let beside = [("requestState".to_owned(), payload(&json!("x")))];
+        let (params, mirrored) = written("quote\"d", Some(&arguments), &beside);
+        let expected = json!({"name": "quote\"d", "arguments": {"a": 1}, "requestState": "x"});
+        assert_eq!(params.decode::<Json>().expect("JSON"), expected);
+        assert_eq!(mirrored, arguments);
+        let (params, mirrored) = written("t", None, &[]);
+        assert_eq!(params.decode::<Json>().expect("JSON"), json!({"name": "t"}));
+        assert_eq!(mirrored.as_bytes().as_ref(), b"{}");
+    }
+
+    #[test]
+    fn a_result_says_of_itself_whether_it_is_an_error() {
+        let nested = json!({"content": [], "structuredContent": {"isError": true}});
+        assert!(!is_error(&payload(&nested)));
+        assert!(is_error(&payload(&json!({"isError": true}))));
+        assert!(!is_error(&payload(&json!({"isError": false}))));
+    }
+}

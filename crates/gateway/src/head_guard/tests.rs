@@ -1,0 +1,499 @@
+//! Attacks on a listener on loopback and elsewhere, a row each, and chance.
+
+use std::collections::HashSet;
+
+use http::{HeaderValue, Method};
+use proptest::prelude::*;
+
+use super::*;
+
+const LOOPBACK: &str = "127.0.0.1:8080";
+
+fn guard(bound: &str, hosts: &[&str], origins: &[&str]) -> HeadGuard {
+    let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+    let bound = bound.parse().expect("an address");
+    HeadGuard::new(bound, &owned(hosts), &owned(origins)).expect("what is allowed is well-formed")
+}
+
+/// A request with these headers, in their order.
+fn request(version: Version, target: &str, headers: &[(&str, &[u8])]) -> Request<()> {
+    let mut request = Request::builder().version(version).uri(target).method(Method::POST);
+    for (name, value) in headers {
+        request = request.header(*name, HeaderValue::from_bytes(value).expect("a value"));
+    }
+    request.body(()).expect("a request")
+}
+
+fn verdict(guard: &HeadGuard, headers: &[(&str, &str)]) -> Result<(), Reason> {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+    let request = request(Version::HTTP_11, "/mcp", &headers);
+    guard.check(&request).map_err(|refused| refused.reason)
+}
+
+#[test]
+fn this_machine_is_let_in_by_its_own_names() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    for host in [
+        "localhost:8080",
+        "LocalHost:8080",
+        "127.0.0.1:8080",
+        "[::1]:8080",
+        "[0:0:0:0:0:0:0:1]:8080",
+        "[0000::0001]:8080",
+    ] {
+        assert_eq!(verdict(&guard, &[("host", host)]), Ok(()), "{host}");
+    }
+}
+
+#[test]
+fn a_name_that_was_bent_to_lead_here_is_refused() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    let foreign = Reason::ForeignHost;
+    let malformed = Reason::MalformedHost;
+    let rows = [
+        // Names of others, and names that look like ours.
+        ("evil.example:8080", foreign),
+        ("evil.example", foreign),
+        ("localhost.evil.example:8080", foreign),
+        ("127.0.0.1.evil.example:8080", foreign),
+        ("127.0.0.1.nip.io:8080", foreign),
+        ("127-0-0-1.evil.example:8080", foreign),
+        ("evil-localhost:8080", foreign),
+        ("localhost-:8080", foreign),
+        ("xlocalhost:8080", foreign),
+        ("www.localhost:8080", foreign),
+        ("localhost.localdomain:8080", foreign),
+        ("loca1host:8080", foreign),
+        ("ip6-localhost:8080", foreign),
+        // The port is missing, another's, or not a port.
+        ("localhost", foreign),
+        ("127.0.0.1", foreign),
+        ("[::1]", foreign),
+        ("localhost:80", foreign),
+        ("localhost:8081", foreign),
+        ("localhost:80800", malformed),
+        ("localhost:", malformed),
+        ("localhost:0", malformed),
+        ("localhost:08080", malformed),
+        ("localhost:+8080", malformed),
+        ("localhost:8080 ", malformed),
+        ("localhost:8080:8080", malformed),
+        ("localhost:8080,evil.example", malformed),
+        ("localhost:http", malformed),
+        (":8080", malformed),
+        ("", malformed),
+        // A user, an escape, a path, a dot at the end.
+        ("localhost@evil.example:8080", malformed),
+        ("evil@localhost:8080", malformed),
+        ("localhost:8080@evil.example", malformed),
+        ("localhost:8080/evil", malformed),
+        ("localhost:8080#evil.example", malformed),
+        ("localhost:8080?evil.example", malformed),
+        ("localhost\\evil.example:8080", malformed),
+        ("%6cocalhost:8080", malformed),
+        ("127.0.0.%31:8080", malformed),
+        ("localhost%00.evil.example:8080", malformed),
+        ("localhost.:8080", malformed),
+        ("127.0.0.1.:8080", malformed),
+        (".localhost:8080", malformed),
+        ("localhost..:8080", malformed),
+        ("http://localhost:8080", malformed),
+        ("localhost\t:8080", malformed),
+        ("locаlhost:8080", malformed),
+        ("ⓛocalhost:8080", malformed),
+        // Addresses in the forms that old parsers take.
+        ("2130706433:8080", malformed),
+        ("0x7f000001:8080", malformed),
+        ("0x7f.0.0.1:8080", malformed),
+        ("0x7f.0.0.0x1:8080", malformed),
+        ("017700000001:8080", malformed),
+        ("0177.0.0.1:8080", malformed),
+        ("127.0.0.01:8080", malformed),
+        ("127.1:8080", malformed),
+        ("127.0.1:8080", malformed),
+        ("0:8080", malformed),
+        ("127.0.0.256:8080", malformed),
+        // Addresses that lead here though nobody calls us that.
+        ("0.0.0.0:8080", foreign),
+        ("127.0.0.2:8080", foreign),
+        ("169.254.169.254:8080", foreign),
+        ("192.168.0.1:8080", foreign),
+        ("[::]:8080", foreign),
+        ("[::ffff:127.0.0.1]:8080", foreign),
+        ("[::ffff:7f00:1]:8080", foreign),
+        ("[::127.0.0.1]:8080", foreign),
+        ("[64:ff9b::7f00:1]:8080", foreign),
+        ("[fe80::1]:8080", foreign),
+        // Brackets that hold something else.
+        ("[::1%lo]:8080", malformed),
+        ("[::1%25lo]:8080", malformed),
+        ("[fe80::1%eth0]:8080", malformed),
+        ("[::1:8080", malformed),
+        ("::1:8080", malformed),
+        ("[::1]8080", malformed),
+        ("[::1].evil.example:8080", malformed),
+        ("[127.0.0.1]:8080", malformed),
+        ("[localhost]:8080", malformed),
+        ("[v1.x]:8080", malformed),
+        ("[]:8080", malformed),
+        ("[[::1]]:8080", malformed),
+    ];
+    assert_eq!(rows.len(), rows.iter().map(|row| row.0).collect::<HashSet<_>>().len());
+    for (host, reason) in rows {
+        assert_eq!(verdict(&guard, &[("host", host)]), Err(reason), "{host:?}");
+    }
+    let long = format!("{}:8080", "a".repeat(64));
+    assert_eq!(verdict(&guard, &[("host", &long)]), Err(malformed));
+    let long = format!("{}b:8080", "a.".repeat(127));
+    assert_eq!(verdict(&guard, &[("host", &long)]), Err(malformed));
+}
+
+#[test]
+fn a_head_says_once_and_in_its_place_whom_it_is_for() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    let ours: (&str, &[u8]) = ("host", b"localhost:8080");
+    let theirs: (&str, &[u8]) = ("host", b"evil.example");
+    let other: (&str, &[u8]) = ("x-forwarded-host", b"localhost:8080");
+    let rows: &[(Version, &str, &[(&str, &[u8])], Result<(), Reason>)] = &[
+        (Version::HTTP_11, "/mcp", &[ours], Ok(())),
+        (Version::HTTP_10, "/mcp", &[ours], Ok(())),
+        (Version::HTTP_11, "/mcp", &[], Err(Reason::NoHost)),
+        (Version::HTTP_10, "/mcp", &[], Err(Reason::NoHost)),
+        (Version::HTTP_2, "/mcp", &[], Err(Reason::NoHost)),
+        (Version::HTTP_11, "/mcp", &[ours, ours], Err(Reason::SeveralHosts)),
+        (Version::HTTP_11, "/mcp", &[ours, theirs], Err(Reason::SeveralHosts)),
+        (Version::HTTP_11, "/mcp", &[theirs, ours], Err(Reason::SeveralHosts)),
+        (Version::HTTP_11, "/mcp", &[theirs, other], Err(Reason::ForeignHost)),
+        (Version::HTTP_11, "/mcp", &[other], Err(Reason::NoHost)),
+        (Version::HTTP_11, "http://localhost:8080/mcp", &[ours], Ok(())),
+        (Version::HTTP_11, "http://localhost:8080/mcp", &[], Err(Reason::NoHost)),
+        (Version::HTTP_11, "http://localhost:8080/mcp", &[theirs], Err(Reason::ForeignHost)),
+        (Version::HTTP_11, "http://evil.example/mcp", &[ours], Err(Reason::ForeignHost)),
+        (
+            Version::HTTP_11,
+            "http://localhost:8080@evil.example/",
+            &[ours],
+            Err(Reason::MalformedHost),
+        ),
+        (Version::HTTP_11, "http://localhost/mcp", &[ours], Err(Reason::ForeignHost)),
+        (Version::HTTP_11, "ftp://localhost:8080/mcp", &[ours], Err(Reason::BadTarget)),
+        (Version::HTTP_11, "localhost:8080", &[ours], Err(Reason::BadTarget)),
+        (Version::HTTP_11, "evil.example:443", &[ours], Err(Reason::BadTarget)),
+        (Version::HTTP_11, "*", &[ours], Ok(())),
+        (Version::HTTP_2, "http://localhost:8080/mcp", &[], Ok(())),
+        (Version::HTTP_2, "http://localhost:8080/mcp", &[ours], Ok(())),
+        (Version::HTTP_2, "http://localhost:8080/mcp", &[theirs], Err(Reason::ForeignHost)),
+        (Version::HTTP_2, "http://evil.example/mcp", &[], Err(Reason::ForeignHost)),
+        (Version::HTTP_2, "http://evil.example/mcp", &[ours], Err(Reason::ForeignHost)),
+        (Version::HTTP_11, "/mcp", &[("host", b"localhost\xff:8080")], Err(Reason::MalformedHost)),
+    ];
+    for (version, target, headers, expected) in rows {
+        let request = request(*version, target, headers);
+        let got = guard.check(&request).map_err(|refused| refused.reason);
+        assert_eq!(got, *expected, "{version:?} {target} {headers:?}");
+    }
+}
+
+#[test]
+fn pages_of_this_machine_are_let_in_and_no_others() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    let origin = |origin| verdict(&guard, &[("host", "localhost:8080"), ("origin", origin)]);
+    for good in [
+        "http://localhost:8080",
+        "http://localhost:6274",
+        "http://localhost",
+        "https://localhost:3000",
+        "http://127.0.0.1:6274",
+        "http://[::1]:6274",
+    ] {
+        assert_eq!(origin(good), Ok(()), "{good}");
+    }
+    assert_eq!(origin("null"), Err(Reason::NullOrigin));
+    assert_eq!(origin("NULL"), Err(Reason::NullOrigin));
+    for bad in [
+        "",
+        "http://evil.example",
+        "http://evil.example:8080",
+        "http://localhost.evil.example",
+        "http://localhost@evil.example",
+        "http://localhost:8080@evil.example",
+        "http://evil.example#http://localhost",
+        "http://localhost/",
+        "http://localhost:8080/mcp",
+        "http://localhost:8080 http://evil.example",
+        "http://localhost,http://evil.example",
+        "http://localhost.",
+        "http://0.0.0.0:8080",
+        "http://127.0.0.2",
+        "http://127.1",
+        "http://2130706433",
+        "http://[::ffff:127.0.0.1]",
+        "http://[::]",
+        "localhost:8080",
+        "//localhost:8080",
+        "file://",
+        "file://localhost",
+        "ftp://localhost",
+        "chrome-extension://abcdefghijklmnop",
+        "http://",
+        "http:///localhost",
+        "null null",
+        "*",
+    ] {
+        assert_eq!(origin(bad), Err(Reason::ForeignOrigin), "{bad:?}");
+    }
+    let twice = [("host", "localhost:8080"), ("origin", "http://localhost"), ("origin", "null")];
+    assert_eq!(verdict(&guard, &twice), Err(Reason::SeveralOrigins));
+}
+
+#[test]
+fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
+    let guard = guard(
+        "0.0.0.0:8080",
+        &["mcp.example.com", "other.example.com:8443", "10.0.0.5", "[fd00::5]:9000"],
+        &["https://App.example.com", "http://app.example.com:3000/", "vscode-webview://Panel"],
+    );
+    for good in [
+        "mcp.example.com",
+        "MCP.Example.com",
+        "mcp.example.com:443",
+        "mcp.example.com:80",
+        "mcp.example.com:8080",
+        "other.example.com:8443",
+        "10.0.0.5:8080",
+        "10.0.0.5",
+        "[fd00::5]:9000",
+        "localhost:8080",
+        "127.0.0.1:8080",
+    ] {
+        assert_eq!(verdict(&guard, &[("host", good)]), Ok(()), "{good}");
+    }
+    for bad in [
+        "mcp.example.com:8443",
+        "other.example.com",
+        "other.example.com:8080",
+        "x.mcp.example.com",
+        "example.com",
+        "0.0.0.0:8080",
+        "[::]:8080",
+        "10.0.0.6:8080",
+        "[fd00::5]",
+        "192.168.1.7:8080",
+    ] {
+        assert_eq!(verdict(&guard, &[("host", bad)]), Err(Reason::ForeignHost), "{bad}");
+    }
+    let origin = |origin| verdict(&guard, &[("host", "mcp.example.com"), ("origin", origin)]);
+    for good in ["https://app.example.com", "http://app.example.com:3000", "vscode-webview://panel"]
+    {
+        assert_eq!(origin(good), Ok(()), "{good}");
+    }
+    // Who is not alone on this machine does not trust its pages.
+    for bad in [
+        "http://localhost:8080",
+        "http://app.example.com",
+        "https://app.example.com:3000",
+        "https://mcp.example.com",
+        "vscode-webview://other",
+    ] {
+        assert_eq!(origin(bad), Err(Reason::ForeignOrigin), "{bad}");
+    }
+}
+
+#[test]
+fn the_address_that_is_bound_is_ours() {
+    let lan = guard("192.168.1.7:80", &[], &[]);
+    assert_eq!(verdict(&lan, &[("host", "192.168.1.7")]), Ok(()));
+    assert_eq!(verdict(&lan, &[("host", "192.168.1.7:80")]), Ok(()));
+    assert_eq!(verdict(&lan, &[("host", "localhost")]), Err(Reason::ForeignHost));
+    let other = guard("127.0.0.9:8080", &[], &[]);
+    assert_eq!(verdict(&other, &[("host", "127.0.0.9:8080")]), Ok(()));
+    let six = guard("[::1]:8080", &[], &[]);
+    assert_eq!(verdict(&six, &[("host", "localhost:8080")]), Ok(()));
+    let mapped = guard("[::ffff:127.0.0.1]:8080", &[], &[]);
+    assert_eq!(verdict(&mapped, &[("host", "127.0.0.1:8080")]), Ok(()));
+}
+
+#[test]
+fn what_would_let_everybody_in_cannot_be_allowed() {
+    use AllowErrorKind::{Everybody, Nobody, NotHost, NotOrigin};
+    let new = |hosts: &[&str], origins: &[&str]| {
+        let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+        let bound = LOOPBACK.parse().expect("an address");
+        HeadGuard::new(bound, &owned(hosts), &owned(origins)).map(|_| ()).map_err(|it| it.kind)
+    };
+    for (host, kind) in [
+        ("*", NotHost),
+        ("*.example.com", NotHost),
+        ("https://mcp.example.com", NotHost),
+        ("mcp.example.com/", NotHost),
+        ("mcp.example.com:", NotHost),
+        ("", NotHost),
+        ("0.0.0.0", Nobody),
+        ("[::]:8080", Nobody),
+    ] {
+        assert_eq!(new(&[host], &[]), Err(kind), "{host:?}");
+    }
+    for (origin, kind) in [
+        ("*", Everybody),
+        ("https://*.example.com", Everybody),
+        ("null", NotOrigin),
+        ("app.example.com", NotOrigin),
+        ("https://app.example.com/path", NotOrigin),
+        ("https://user@app.example.com", NotOrigin),
+        ("https://app.example.com?x", NotOrigin),
+        ("https://app.example.com#x", NotOrigin),
+        ("file:///", NotOrigin),
+        ("data:text/html,x", NotOrigin),
+    ] {
+        assert_eq!(new(&[], &[origin]), Err(kind), "{origin:?}");
+    }
+}
+
+#[test]
+fn wrong_names_are_forbidden_and_broken_ones_are_bad_requests() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    let status = |headers: &[(&str, &[u8])]| {
+        let request = request(Version::HTTP_11, "/mcp", headers);
+        guard.check(&request).map_err(|refused| refused.status.as_u16())
+    };
+    assert_eq!(status(&[("host", b"evil.example")]), Err(403));
+    assert_eq!(status(&[("host", b"localhost:8080"), ("origin", b"null")]), Err(403));
+    assert_eq!(
+        status(&[("host", b"localhost:8080"), ("origin", b"http://evil.example")]),
+        Err(403)
+    );
+    assert_eq!(status(&[("host", b"a@b")]), Err(400));
+    assert_eq!(status(&[]), Err(400));
+}
+
+#[test]
+fn a_browser_that_asks_beforehand_is_told_what_it_may_send() {
+    let guard = guard(LOOPBACK, &[], &["https://app.example.com"]);
+    let ask = |method: Method, headers: &[(&str, &[u8])]| {
+        let mut request = request(Version::HTTP_11, "/mcp", headers);
+        *request.method_mut() = method;
+        guard.preflight(&request)
+    };
+    let host: (&str, &[u8]) = ("host", b"localhost:8080");
+    let page: (&str, &[u8]) = ("origin", b"https://app.example.com");
+    let wants: (&str, &[u8]) = ("access-control-request-method", b"POST");
+    let more: (&str, &[u8]) =
+        ("access-control-request-headers", b"mcp-param-region,x-evil, Mcp-Param-b;x,mcp-param-");
+    let private: (&str, &[u8]) = ("access-control-request-private-network", b"true");
+    let answer = ask(Method::OPTIONS, &[host, page, wants, more, private]).expect("an answer");
+    assert_eq!(answer["access-control-allow-origin"], "https://app.example.com");
+    assert_eq!(answer["vary"], "origin");
+    assert_eq!(answer["access-control-allow-methods"], "GET, POST, DELETE");
+    assert_eq!(answer["access-control-allow-private-network"], "true");
+    assert!(!answer.contains_key("access-control-allow-credentials"));
+    let sent = answer["access-control-allow-headers"].to_str().expect("a text");
+    for name in [
+        "content-type",
+        "authorization",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "mcp-method",
+        "mcp-name",
+        "last-event-id",
+        "mcp-param-region",
+    ] {
+        assert!(sent.split(", ").any(|it| it == name), "{name} in {sent}");
+    }
+    assert!(!sent.contains("evil") && !sent.contains(';') && !sent.contains('*'), "{sent}");
+    assert_eq!(ask(Method::GET, &[host, page, wants]), None);
+    assert_eq!(ask(Method::OPTIONS, &[host, page]), None);
+    assert_eq!(ask(Method::OPTIONS, &[host, wants]), None);
+    assert_eq!(ask(Method::OPTIONS, &[host, ("origin", b"http://evil.example"), wants]), None);
+    assert_eq!(ask(Method::OPTIONS, &[host, ("origin", b"null"), wants]), None);
+}
+
+#[test]
+fn an_answer_is_shared_with_the_page_that_may_come_in() {
+    let guard = guard(LOOPBACK, &[], &[]);
+    let shared = |origin: Option<&'static str>| {
+        let mut asked = HeaderMap::new();
+        asked.extend(origin.map(|it| (ORIGIN, HeaderValue::from_static(it))));
+        let mut answer = HeaderMap::new();
+        guard.share(&asked, &mut answer);
+        answer
+    };
+    let answer = shared(Some("http://localhost:6274"));
+    assert_eq!(answer["access-control-allow-origin"], "http://localhost:6274");
+    let shown = answer["access-control-expose-headers"].to_str().expect("a text");
+    assert!(shown.contains("mcp-session-id") && shown.contains("www-authenticate"), "{shown}");
+    assert!(shared(None).is_empty() && shared(Some("null")).is_empty());
+    assert!(shared(Some("http://evil.example")).is_empty());
+}
+
+/// Texts that are nearly good, and bytes of any kind.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = prop::sample::select(vec![
+        "localhost",
+        "LOCALHOST",
+        "127.0.0.1",
+        "[::1]",
+        "::1",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "mcp.example.com",
+        "evil.example",
+        "0x7f",
+        "127",
+        ":8080",
+        ":443",
+        ":80",
+        ":",
+        ".",
+        "@",
+        "%",
+        "%2e",
+        "/",
+        "#",
+        "?",
+        "\\",
+        "[",
+        "]",
+        " ",
+        "\t",
+        "http://",
+        "https://",
+        "null",
+        "1",
+    ]);
+    let mixed = prop::collection::vec(pieces, 0..6).prop_map(|all| all.concat().into_bytes());
+    prop_oneof![3 => mixed, 1 => prop::collection::vec(any::<u8>(), 0..40)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn nothing_panics_and_whoever_is_let_in_is_on_the_list(host in hostile(), origin in hostile()) {
+        let guard = guard(LOOPBACK, &["mcp.example.com"], &["https://app.example.com"]);
+        let (Ok(host), Ok(origin)) = (HeaderValue::from_bytes(&host), HeaderValue::from_bytes(&origin))
+        else { return Ok(()) };
+        let mut request = Request::new(());
+        request.headers_mut().insert(HOST, host.clone());
+        let without = guard.check(&request);
+        request.headers_mut().insert(ORIGIN, origin.clone());
+        let with = guard.check(&request);
+        let _answer = guard.preflight(&request);
+        prop_assert!(with.is_err() || without.is_ok());
+        // Another parser, that of browsers, has to agree.
+        let parsed = |text: String| Url::parse(&text).expect("what is let in is a URL to a browser");
+        if without.is_ok() {
+            let url = parsed(format!("http://{}/", host.to_str().expect("ASCII")));
+            let is_this = ["localhost", "127.0.0.1", "[::1]"].contains(&url.host_str().expect("a host"))
+                && url.port() == Some(8080);
+            let is_other = url.host_str() == Some("mcp.example.com")
+                && [None, Some(443), Some(8080)].contains(&url.port());
+            prop_assert!(is_this || is_other, "{}", url);
+            prop_assert!(url.username().is_empty() && url.path() == "/" && url.query().is_none());
+        }
+        if with.is_ok() {
+            let url = parsed(origin.to_str().expect("ASCII").to_owned());
+            let host = url.host_str().expect("a host");
+            prop_assert!(["localhost", "127.0.0.1", "[::1]", "app.example.com"].contains(&host));
+        }
+    }
+}

@@ -42,6 +42,14 @@ impl Rulebook {
         self
     }
 
+    /// The same rules for somebody else, whose answers for a session are their own. The configuration's changes reach
+    /// both only through [`Rulebook::replace`]; answers for good are for whoever owns the settings to give.
+    pub fn for_another(&self) -> Rulebook {
+        let configured = self.pages.borrow().configured.clone();
+        let pages = Pages { all: configured.clone(), configured, added: Vec::new() };
+        Rulebook { pages: watch::Sender::new(pages), file: None }
+    }
+
     /// The rules now.
     pub fn now(&self) -> Arc<Rules> {
         self.pages.borrow().all.clone()

@@ -29,9 +29,9 @@ const ROUNDS: usize = 16;
 /// How many questions it may ask at once.
 const QUESTIONS: usize = 64;
 
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// A conversation with a server. Clones share it; it ends when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -367,7 +367,7 @@ impl Request {
 }
 
 /// Which of a method's parameters says what it is about.
-fn name_member(method: &str) -> Option<&'static str> {
+pub(crate) fn name_member(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Some("uri"),

@@ -39,8 +39,13 @@ pub(crate) const MODERN: &[&str] = &["2026-07-28"];
 pub(crate) const LEGACY: &[&str] =
     &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
+/// The only version in which several messages may come at once.
+pub(crate) const WITH_BATCHES: &str = "2025-03-26";
+
 /// Error codes that one side gives a meaning to; those from -32020 on are the modern era's own.
 pub(crate) mod code {
+    /// What came is no JSON.
+    pub(crate) const PARSE: i64 = -32700;
     /// The question comes at the wrong time.
     pub(crate) const INVALID_REQUEST: i64 = -32600;
     /// The parameters make no sense.

@@ -24,6 +24,7 @@
 //! # });
 //! ```
 
+pub mod asked;
 pub mod client;
 pub mod dial;
 pub mod era;

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::message::Payload;
+use crate::asked::{mismatch, said};
+use crate::message::{Payload, RemoteError};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -100,6 +101,20 @@ impl Mirror {
         Ok(())
     }
 
+    /// Compares the headers that came with a call with its arguments.
+    pub fn check(&self, arguments: &Payload, headers: &HeaderMap) -> Result<(), RemoteError> {
+        let expected = self.headers(arguments);
+        for (_, name) in &self.0 {
+            let mut values = headers.get_all(name).iter();
+            let (came, more) = (values.next().map(said), values.next());
+            let wanted = expected.get(name).map(said);
+            if came != wanted || came == Some(None) || more.is_some() {
+                return Err(mismatch(name));
+            }
+        }
+        Ok(())
+    }
+
     /// The headers for a call with these arguments. What is absent or null has none.
     pub fn headers(&self, arguments: &Payload) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -118,6 +133,15 @@ impl Mirror {
             headers.insert(name, header_value(&text));
         }
         headers
+    }
+}
+
+/// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
+pub(crate) fn unwrapped(value: &str) -> Option<String> {
+    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match inner {
+        None => Some(value.to_owned()),
+        Some(inner) => String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok(),
     }
 }
 

@@ -199,11 +199,11 @@ fn unknown(method: &str) -> RemoteError {
     refusal(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
 }
 
-fn refusal(code: i64, message: &str) -> RemoteError {
+pub(crate) fn refusal(code: i64, message: &str) -> RemoteError {
     RemoteError { code, message: message.to_owned(), data: None }
 }
 
-fn with_data(error: RemoteError, data: &Json) -> RemoteError {
+pub(crate) fn with_data(error: RemoteError, data: &Json) -> RemoteError {
     RemoteError { data: Some(Payload::from_json(data.to_string().into())), ..error }
 }
 

@@ -192,6 +192,11 @@ impl ToolRule {
             && (is_broader || mine == theirs || Glob::parse(&self.target).matches(&other.target))
     }
 
+    /// Is the rule about this tool, whatever the arguments are?
+    pub fn names_tool(&self, server: &str, tool: &str) -> bool {
+        self.tools_of(server, Reading::Broad).is_some_and(|tools| tools.matches(tool))
+    }
+
     /// Is the rule about this request?
     pub fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
         match self.tools_of(request.server, reading) {

@@ -1,0 +1,117 @@
+//! The gateway as a whole: what is served is kept fresh, and clients come in through one of the fronts.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::calling::Desk;
+use switchboard::engine::Host;
+use switchboard_wire::era::Era;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::directory::{Directory, Terms};
+use crate::parking::Parking;
+use crate::relay::Relay;
+
+/// How long a call may wait for its client to come back with answers.
+const PARKED: Duration = Duration::from_secs(30 * 60);
+
+/// A gateway. Clones share it; it ends when the last one is dropped.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) parking: Parking,
+}
+
+impl Gateway {
+    /// Opens a gateway to a host. The task keeps what is served fresh; await it once the gateway is dropped and the
+    /// host has stopped. Must be called inside a runtime.
+    pub fn open(host: &Host, desk: Desk, terms: Terms) -> (Gateway, JoinHandle<()>) {
+        let (published, directory) = watch::channel(Arc::new(Directory::default()));
+        let who = ("switchboard".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let relay = Arc::new(Relay::new(host.clone(), desk, directory, who));
+        let (parking, keeping) = Parking::new(PARKED);
+        let mut keepers = JoinSet::new();
+        keepers.spawn(keep_directory(host.clone(), terms, published));
+        keepers.spawn(keeping);
+        keepers.spawn(keep_levels(relay.levels.subscribe(), Arc::downgrade(&relay)));
+        let task = tokio::spawn(async move { while keepers.join_next().await.is_some() {} });
+        (Gateway { relay, parking }, task)
+    }
+
+    /// Waits until every server is connected or is known not to be, but no longer than this.
+    pub async fn settle(&self, patience: Duration) {
+        let _some_are_slow = timeout(patience, self.relay.host.settled()).await;
+        let mut directory = self.relay.directory.clone();
+        let fresh = async {
+            let wanted = self.relay.host.snapshot().servers.len();
+            let has = |it: &Arc<Directory>| it.servers.len() >= wanted || !it.lists.is_empty();
+            let _closed = directory.wait_for(has).await;
+        };
+        let _some_are_slow = timeout(patience, fresh).await;
+    }
+}
+
+/// Makes what is served anew whenever a server, its lists or the pool changed.
+async fn keep_directory(host: Host, terms: Terms, published: watch::Sender<Arc<Directory>>) {
+    let (mut snapshots, mut pools) = (host.watch(), host.watch_pool());
+    // The host must be able to end while we watch it.
+    drop(host);
+    loop {
+        let (snapshot, pool) =
+            (snapshots.borrow_and_update().clone(), pools.borrow_and_update().clone());
+        let before = published.borrow().clone();
+        let terms = terms.clone();
+        let made = tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &terms)).await;
+        if let Ok(made) = made {
+            published.send_replace(Arc::new(made));
+        }
+        let gone = tokio::select! {
+            changed = snapshots.changed() => changed.is_err(),
+            changed = pools.changed() => changed.is_err(),
+            () = published.closed() => true,
+        };
+        if gone {
+            return;
+        }
+    }
+}
+
+/// Tells servers how much of their logs is wanted: when that changes, and when one is new.
+async fn keep_levels(
+    mut levels: watch::Receiver<std::collections::HashMap<u64, &'static str>>,
+    relay: std::sync::Weak<Relay>,
+) {
+    let Some(mut directory) = relay.upgrade().map(|it| it.directory.clone()) else { return };
+    let mut told: BTreeSet<Arc<str>> = BTreeSet::new();
+    loop {
+        let is_new = tokio::select! {
+            changed = levels.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => return,
+            },
+            changed = directory.changed() => match changed {
+                Ok(()) => false,
+                Err(_) => return,
+            },
+        };
+        let Some(relay) = relay.upgrade() else { return };
+        let now = directory.borrow_and_update().clone();
+        levels.borrow_and_update();
+        let able = |it: &&crate::directory::Facts| it.era == Era::Legacy && it.has("logging");
+        let able: BTreeSet<Arc<str>> =
+            now.servers.iter().filter(able).map(|it| it.server.clone()).collect();
+        for server in &able {
+            if is_new || !told.contains(server) {
+                relay.tell_level(server).await;
+            }
+        }
+        told = able;
+    }
+}
+
+/// Runs until somebody wants it to end.
+pub(crate) type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,0 +1,149 @@
+//! One client as it is known: who it is, how it speaks, and what it can do for servers. A legacy client is known for
+//! as long as its session lasts, a modern one for one request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use serde_json::Value as Json;
+use switchboard_wire::era::Era;
+use switchboard_wire::message::Payload;
+
+/// Numbers of guests, never used twice.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    /// Tells it from all others.
+    pub(crate) number: u64,
+    /// On whose behalf it comes.
+    pub(crate) principal: Arc<str>,
+    /// How it speaks.
+    pub(crate) era: Era,
+    /// What it can do, as JSON.
+    pub(crate) capabilities: Arc<str>,
+    can: Abilities,
+    level: AtomicU8,
+}
+
+/// What a client can do for servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    pub(crate) forms: bool,
+    pub(crate) pages: bool,
+    pub(crate) sampling: bool,
+    pub(crate) roots: bool,
+}
+
+/// The levels of log messages, from the least important.
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// The client said nothing of levels.
+const UNSAID: u8 = u8::MAX;
+
+impl Guest {
+    pub(crate) fn new(principal: Arc<str>, era: Era, capabilities: Option<&Payload>) -> Guest {
+        let text = capabilities.and_then(|it| std::str::from_utf8(it.as_bytes()).ok());
+        Guest {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            principal,
+            era,
+            capabilities: text.unwrap_or("{}").into(),
+            can: Abilities::of(capabilities),
+            level: AtomicU8::new(UNSAID),
+        }
+    }
+
+    pub(crate) fn can(&self) -> Abilities {
+        self.can
+    }
+
+    /// Hears of log messages from this level on. Says whether there is such a level.
+    pub(crate) fn set_level(&self, level: &str) -> bool {
+        let Some(place) = place(level) else { return false };
+        self.level.store(place, Ordering::Relaxed);
+        true
+    }
+
+    /// The level that it wants to hear of, where it said one.
+    pub(crate) fn level(&self) -> Option<&'static str> {
+        LEVELS.get(usize::from(self.level.load(Ordering::Relaxed))).copied()
+    }
+
+    /// Does it want to hear a message of this level? Legacy clients that said nothing hear all, modern ones nothing.
+    pub(crate) fn wants(&self, level: &str) -> bool {
+        let threshold = self.level.load(Ordering::Relaxed);
+        match threshold {
+            UNSAID => self.era == Era::Legacy,
+            threshold => place(level).is_none_or(|it| it >= threshold),
+        }
+    }
+}
+
+fn place(level: &str) -> Option<u8> {
+    LEVELS.iter().position(|it| *it == level).and_then(|it| u8::try_from(it).ok())
+}
+
+/// The more talkative of two levels.
+pub(crate) fn lower(
+    one: Option<&'static str>,
+    other: Option<&'static str>,
+) -> Option<&'static str> {
+    match (one, other) {
+        (Some(one), Some(other)) if place(other) < place(one) => Some(other),
+        (Some(one), _) => Some(one),
+        (None, other) => other,
+    }
+}
+
+impl Abilities {
+    fn of(capabilities: Option<&Payload>) -> Abilities {
+        let Some(said) = capabilities.and_then(|it| it.decode::<Json>().ok()) else {
+            return Abilities::default();
+        };
+        let elicitation = &said["elicitation"];
+        let has = |name: &str| said.get(name).is_some_and(Json::is_object);
+        Abilities {
+            // Before there were two kinds, an empty object meant forms.
+            forms: elicitation.is_object()
+                && (elicitation.get("form").is_some() || elicitation.get("url").is_none()),
+            pages: elicitation.get("url").is_some(),
+            sampling: has("sampling"),
+            roots: has("roots"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn guest(era: Era, capabilities: &Json) -> Guest {
+        let payload = Payload::of(capabilities).expect("JSON");
+        Guest::new("p".into(), era, Some(&payload))
+    }
+
+    #[test]
+    fn an_empty_word_on_elicitation_means_forms() {
+        let can = |it: Json| guest(Era::Legacy, &it).can();
+        let forms = Abilities { forms: true, ..Abilities::default() };
+        assert_eq!(can(json!({"elicitation": {}})), forms);
+        assert_eq!(can(json!({"elicitation": {"form": {}}})), forms);
+        let pages = Abilities { pages: true, ..Abilities::default() };
+        assert_eq!(can(json!({"elicitation": {"url": {}}})), pages);
+        assert_eq!(can(json!({"sampling": null})), Abilities::default());
+    }
+
+    #[test]
+    fn a_modern_client_hears_only_what_it_asked_for() {
+        let modern = guest(Era::Modern, &json!({}));
+        assert!(!modern.wants("emergency"));
+        assert!(modern.set_level("warning"));
+        assert!(modern.wants("error") && !modern.wants("info") && !modern.set_level("loud"));
+        assert!(guest(Era::Legacy, &json!({})).wants("debug"));
+        assert_eq!(lower(Some("error"), Some("info")), Some("info"));
+        assert_eq!(lower(None, Some("info")), Some("info"));
+    }
+}

@@ -1,0 +1,181 @@
+//! Clients that come over HTTP: guards every request before anything else is looked at, says where things are, and
+//! hands what is for the protocol to `posting`. No route takes a command or a configuration.
+
+mod body;
+mod legacy_session;
+mod lobby;
+mod posting;
+mod responses;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::gateway::Gateway;
+use crate::head_guard::HeadGuard;
+use body::Body;
+use lobby::Lobby;
+use responses::{plain, refused};
+
+/// The path that clients speak the protocol at.
+pub const PATH: &str = "/mcp";
+/// How many connections there may be at once.
+const CONNECTIONS: usize = 8192;
+/// How long the head of a request may take to arrive.
+const HEAD: Duration = Duration::from_secs(15);
+/// How long requests under way have to end when we do.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Whom the door is open for.
+#[derive(Debug)]
+pub struct Door {
+    /// Looks at every request's head.
+    pub guard: HeadGuard,
+    /// The most bytes that a request may have.
+    pub largest_request: usize,
+    /// How long a session lives on which nothing happens.
+    pub idle: Duration,
+}
+
+impl Door {
+    /// The most that a request may have, unless told otherwise.
+    pub const LARGEST_REQUEST: usize = 16 * 1024 * 1024;
+    /// How long a session lives on which nothing happens, unless told otherwise.
+    pub const IDLE: Duration = Duration::from_secs(3600);
+}
+
+/// What every connection shares.
+#[derive(Debug)]
+pub(crate) struct HttpFront {
+    gateway: Gateway,
+    door: Door,
+    lobby: Lobby,
+    /// Are we ending?
+    ending: watch::Receiver<bool>,
+}
+
+impl Gateway {
+    /// Serves everybody who connects, until somebody wants it to end; then requests under way may finish.
+    pub async fn serve_http(
+        &self,
+        listener: TcpListener,
+        door: Door,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let mut stop = pin!(stop);
+        let (end, ending) = watch::channel(false);
+        let (lobby, keeping) = Lobby::new(self.relay.clone(), door.idle, ending.clone());
+        let keeping = tokio::spawn(keeping);
+        let front = Arc::new(HttpFront { gateway: self.clone(), door, lobby, ending });
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                accepted = listener.accept() => accepted,
+            };
+            // A client that went away again, or too many open files: the next one may do better.
+            let Ok((stream, from)) = accepted else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let Ok(place) = room.clone().try_acquire_owned() else { continue };
+            let front = front.clone();
+            connections.spawn(async move {
+                serve_connection(front, stream, from).await;
+                drop(place);
+            });
+        }
+        drop(listener);
+        end.send_replace(true);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        let _some_are_slow = timeout(DRAIN, drained).await;
+        connections.shutdown().await;
+        drop(front);
+        let _panicked = keeping.await;
+        Ok(())
+    }
+}
+
+async fn serve_connection(front: Arc<HttpFront>, stream: TcpStream, _from: SocketAddr) {
+    let _slower_then = stream.set_nodelay(true);
+    let mut ending = front.ending.clone();
+    let service = service_fn(move |request| {
+        let front = front.clone();
+        async move { Ok::<_, Infallible>(front.respond(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _it_broke = &mut connection => {}
+        () = told(&mut ending) => {
+            connection.as_mut().graceful_shutdown();
+            let _it_broke = connection.await;
+        }
+    }
+}
+
+/// Waits until somebody has said so, or nobody is left who could.
+async fn told(flag: &mut watch::Receiver<bool>) {
+    let _said_or_gone = flag.wait_for(|it| *it).await.is_ok();
+}
+
+impl HttpFront {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
+        let meters = &self.gateway.relay.meters;
+        meters.requests.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = self.door.guard.check(&request) {
+            meters.refused.fetch_add(1, Ordering::Relaxed);
+            return refused(error.status, &error.reason.to_string());
+        }
+        match (request.method(), request.uri().path()) {
+            (_, PATH) => self.at_protocol(request).await,
+            (&Method::GET, "/healthz") => plain(StatusCode::OK, "ok\n"),
+            (&Method::GET, "/readyz") => self.readiness(),
+            (_, _) => refused(StatusCode::NOT_FOUND, "there is nothing here"),
+        }
+    }
+
+    async fn at_protocol(&self, request: Request<Incoming>) -> Response<Body> {
+        let principal: Arc<str> = "local".into();
+        match *request.method() {
+            Method::POST => self.posted(request, principal).await,
+            Method::GET => self.opened_stream(&request, &principal).await,
+            Method::DELETE => self.ended_session(&request, &principal).await,
+            _ => {
+                let mut response =
+                    refused(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
+                let allowed = http::HeaderValue::from_static("POST, GET, DELETE");
+                response.headers_mut().insert(http::header::ALLOW, allowed);
+                response
+            }
+        }
+    }
+
+    /// Ready is who has looked at every server once, whatever came of it.
+    fn readiness(&self) -> Response<Body> {
+        match self.gateway.relay.host.snapshot().is_settled() {
+            true => plain(StatusCode::OK, "ready\n"),
+            false => plain(StatusCode::SERVICE_UNAVAILABLE, "servers are being connected to\n"),
+        }
+    }
+}

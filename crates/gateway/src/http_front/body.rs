@@ -1,0 +1,50 @@
+//! What a response holds: bytes that are there, or events as they come.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::mpsc;
+
+/// A response's body.
+pub(crate) enum Body {
+    /// All of it, or nothing any more.
+    Whole(Option<Bytes>),
+    /// What somebody sends, until they stop.
+    Sent(mpsc::Receiver<Bytes>),
+    /// What comes of work that goes on as long as somebody reads it.
+    Made(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut *self {
+            Body::Whole(bytes) => Poll::Ready(bytes.take()),
+            Body::Sent(receiver) => receiver.poll_recv(task),
+            Body::Made(stream) => stream.as_mut().poll_next(task),
+        };
+        next.map(|it| it.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
+            }
+            Body::Sent(_) | Body::Made(_) => SizeHint::default(),
+        }
+    }
+}

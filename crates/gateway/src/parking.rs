@@ -1,0 +1,118 @@
+//! Calls that wait for a client to come back with answers. Each goes on by itself meanwhile, so that a server that
+//! gives up is heard; who does not come back in time has its call called off.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::turn::{Step, Turn};
+
+/// How many calls may wait, of all and of one principal.
+const MOST: usize = 4096;
+const MOST_OF_ONE: usize = 256;
+/// How many commands may wait.
+const COMMANDS: usize = 256;
+
+/// The way to where calls wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Parking(mpsc::Sender<Command>);
+
+#[derive(Debug)]
+enum Command {
+    Park { turn: Box<Turn>, whose: Arc<str>, number: oneshot::Sender<Option<u64>> },
+    Take { number: u64, reply: oneshot::Sender<Option<Box<Turn>>> },
+}
+
+type Wish = oneshot::Sender<Option<Box<Turn>>>;
+
+impl Parking {
+    /// A place, and the work of keeping it. That ends with the last way to it.
+    pub(crate) fn new(lasts: Duration) -> (Parking, impl Future<Output = ()> + Send + 'static) {
+        let (commands, from_clients) = mpsc::channel(COMMANDS);
+        (Parking(commands), run(from_clients, lasts))
+    }
+
+    /// Has a call wait. None where there is no room.
+    pub(crate) async fn park(&self, turn: Turn, whose: Arc<str>) -> Option<u64> {
+        let (number, parked) = oneshot::channel();
+        self.0.send(Command::Park { turn: Box::new(turn), whose, number }).await.ok()?;
+        parked.await.ok()?
+    }
+
+    /// Takes a call out. None where there is none of that number.
+    pub(crate) async fn take(&self, number: u64) -> Option<Turn> {
+        let (reply, taken) = oneshot::channel();
+        self.0.send(Command::Take { number, reply }).await.ok()?;
+        taken.await.ok().flatten().map(|it| *it)
+    }
+}
+
+async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration) {
+    let mut waiting: HashMap<u64, (Arc<str>, oneshot::Sender<Wish>)> = HashMap::new();
+    let mut keeping = JoinSet::new();
+    let mut last = 0;
+    loop {
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Park { turn, whose, number }) => {
+                    let of_one = waiting.values().filter(|it| it.0 == whose).count();
+                    if waiting.len() >= MOST || of_one >= MOST_OF_ONE {
+                        let _client_gone = number.send(None);
+                        continue;
+                    }
+                    last += 1;
+                    let (wish, wished) = oneshot::channel();
+                    waiting.insert(last, (whose, wish));
+                    keeping.spawn(keep(last, turn, wished, Instant::now() + lasts));
+                    let _client_gone = number.send(Some(last));
+                }
+                Some(Command::Take { number, reply }) => match waiting.remove(&number) {
+                    Some((_, wish)) => {
+                        let _over = wish.send(reply);
+                    }
+                    None => {
+                        let _client_gone = reply.send(None);
+                    }
+                },
+                None => break,
+            },
+            Some(over) = keeping.join_next() => {
+                if let Ok(number) = over {
+                    waiting.remove(&number);
+                }
+            }
+        }
+    }
+    keeping.shutdown().await;
+}
+
+/// Works on until somebody comes for it or its time is over. What is said meanwhile is for nobody.
+async fn keep(
+    number: u64,
+    mut turn: Box<Turn>,
+    mut wished: oneshot::Receiver<Wish>,
+    until: Instant,
+) -> u64 {
+    let mut outcome = None;
+    loop {
+        tokio::select! {
+            biased;
+            wish = &mut wished => {
+                if let Ok(wish) = wish {
+                    turn.put_back(outcome);
+                    let _client_gone = wish.send(Some(turn));
+                }
+                return number;
+            }
+            () = sleep_until(until) => return number,
+            step = turn.next(), if outcome.is_none() => match step {
+                Step::Said(_) | Step::Asked(_) => {}
+                Step::Done(done) => outcome = Some(done),
+            },
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Results and errors as the modern era wants them, whatever era they come from. What is there already stays.
+
+use switchboard_wire::message::{Payload, RemoteError};
+
+/// What a legacy server answers for a resource that it does not have; the modern era counts that among the parameters.
+const NO_RESOURCE: i64 = -32002;
+const INVALID_PARAMS: i64 = -32602;
+
+/// A result with what is missing put in front.
+pub(super) fn modern(method: &str, result: Payload) -> Payload {
+    let bytes = result.as_bytes();
+    let has = |name: &[u8]| memchr::memmem::find(bytes, name).is_some();
+    let mut missing = Vec::new();
+    if !has(b"\"resultType\"") {
+        missing.extend_from_slice(br#""resultType":"complete","#);
+    }
+    let is_cached = method == "resources/read" || method.ends_with("/list");
+    if is_cached && !has(b"\"ttlMs\"") {
+        missing.extend_from_slice(br#""ttlMs":0,"cacheScope":"private","#);
+    }
+    let Some(inside) = bytes.strip_prefix(b"{").filter(|_| !missing.is_empty()) else {
+        return result;
+    };
+    if inside.trim_ascii_start().starts_with(b"}") {
+        missing.pop();
+    }
+    let mut text = Vec::with_capacity(bytes.len() + missing.len());
+    text.push(b'{');
+    text.extend_from_slice(&missing);
+    text.extend_from_slice(inside);
+    Payload::from_json(text.into())
+}
+
+/// An error with the code that the era has for it.
+pub(super) fn error(error: RemoteError) -> RemoteError {
+    match error.code {
+        NO_RESOURCE => RemoteError { code: INVALID_PARAMS, ..error },
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, result: &Json, expected: &Json) {
+        let finished = modern(method, Payload::of(result).expect("JSON"));
+        assert_eq!(finished.decode::<Json>().expect("JSON"), *expected);
+    }
+
+    #[test]
+    fn a_legacy_result_gets_what_it_lacks_and_a_modern_one_stays() {
+        check("tools/call", &json!({}), &json!({"resultType": "complete"}));
+        check("tools/call", &json!({"a": 1}), &json!({"resultType": "complete", "a": 1}));
+        let read =
+            json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "contents": []});
+        check("resources/read", &json!({"contents": []}), &read);
+        let whole = json!({"resultType": "task", "taskId": "x", "ttlMs": 5});
+        check("tools/call", &whole, &whole);
+    }
+}

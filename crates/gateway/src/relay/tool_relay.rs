@@ -1,0 +1,133 @@
+//! A tool call: found by the name that the client sees, permitted under the rules of its principal, and passed on.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard::calling::{CallFailure, RelayedCall};
+use switchboard::pool::tool::Tool;
+use switchboard_wire::asked::Members;
+use switchboard_wire::era::Era;
+use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::peer::Progress;
+use switchboard_wire::reception;
+use tokio::sync::mpsc;
+
+use super::routes::no_such;
+use super::states::{Leave, Whose};
+use super::{Asked, PATIENCE, Relay, object, unanswered};
+use crate::attendant::{Attendant, Outlet};
+use crate::consenting::ClientConsent;
+use crate::search_tools;
+
+/// How many signs of progress may wait; one more that finds no room says nothing new.
+const SIGNS: usize = 64;
+
+impl Relay {
+    pub(super) async fn called(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
+        let mut params = std::mem::take(&mut asked.params);
+        let mut name = name_of(&params)?;
+        let directory = self.served();
+        if directory.stands_for_all(&name) {
+            if name == search_tools::SEARCH {
+                let may_see = |tool: &Tool| self.shows(&asked.guest.principal, tool);
+                return search_tools::search(&directory, params.get("arguments"), &may_see);
+            }
+            params = search_tools::unwrapped(params)?;
+            name = name_of(&params)?;
+        }
+        let tool = directory.tools.get(&name).ok_or_else(|| no_such("tool", &name))?;
+        params.take("name");
+        let arguments = params.take("arguments");
+        let call = Named { tool, called: &name, arguments };
+        match asked.meta.progress_token.clone() {
+            None => self.made(&asked, call, params, None).await,
+            Some(token) => {
+                let (signs, mut heard) = mpsc::channel(SIGNS);
+                let making = self.made(&asked, call, params, Some(signs));
+                let mut making = std::pin::pin!(making);
+                let made = loop {
+                    tokio::select! {
+                        biased;
+                        Some(sign) = heard.recv() => tell(&*asked.outlet, &sign, &token),
+                        made = &mut making => break made,
+                    }
+                };
+                // What was said before the answer goes before it.
+                while let Ok(sign) = heard.try_recv() {
+                    tell(&*asked.outlet, &sign, &token);
+                }
+                made
+            }
+        }
+    }
+
+    async fn made(
+        &self,
+        asked: &Asked,
+        call: Named<'_>,
+        mut params: Members,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Result<Payload, RemoteError> {
+        let principal = &asked.guest.principal;
+        let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
+        let whose = Whose { server: &call.tool.server, principal, about: call.called };
+        if asked.guest.era == Era::Modern && self.unwrapped(&whose, &mut params)? == Leave::Given {
+            attendant.give_leave();
+        }
+        let desk = self.desk(principal);
+        let behest = self.behest(asked, attendant.clone());
+        let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
+        let relayed = RelayedCall {
+            caller: principal,
+            called: call.called,
+            tool: call.tool,
+            arguments: call.arguments,
+            beside: params.into_all(),
+            patience: PATIENCE,
+            progress,
+            behest,
+            consent: &consent,
+        };
+        let began = self.meters.began();
+        let outcome = self.host.relay(&desk, relayed).await;
+        self.meters.called(&call.tool.server, began, &outcome);
+        let result = outcome.or_else(failed)?;
+        self.ledger.note(&result, &call.tool.server, principal);
+        let leave = if attendant.has_leave() { Leave::Given } else { Leave::NotAsked };
+        Ok(self.wrapped(&whose, result, leave))
+    }
+}
+
+/// A tool with the name that the client used, and the arguments.
+struct Named<'a> {
+    tool: &'a Arc<Tool>,
+    called: &'a str,
+    arguments: Option<Payload>,
+}
+
+fn name_of(params: &Members) -> Result<String, RemoteError> {
+    params.text("name").ok_or_else(|| reception::invalid("`name` is missing, or is no text"))
+}
+
+/// A call that was not permitted is a result, so that a model reads why; everything else is an error.
+fn failed(failure: CallFailure) -> Result<Payload, RemoteError> {
+    match failure {
+        CallFailure::Denied { .. } => {
+            let text = failure.to_string();
+            Ok(object(&json!({"content": [{"type": "text", "text": text}], "isError": true})))
+        }
+        CallFailure::Ask(error) => Err(unanswered(&error)),
+        CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => {
+            Err(reception::invalid(&failure.to_string()))
+        }
+    }
+}
+
+/// Tells of progress under the client's own token.
+fn tell(outlet: &dyn Outlet, sign: &Progress, token: &Payload) {
+    if let Some(mut members) = Members::read(Some(&sign.0)) {
+        members.put("progressToken", token.clone());
+        outlet.say(Cow::Borrowed("notifications/progress"), Some(members.written()));
+    }
+}

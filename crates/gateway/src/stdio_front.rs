@@ -1,0 +1,332 @@
+//! One client at the other end of a link: usually the program that started us, over standard input and output.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard_wire::asked::{Members, Meta};
+use switchboard_wire::era::Era;
+use switchboard_wire::link::Link;
+use switchboard_wire::message::{Id, Message, Payload, RemoteError};
+use switchboard_wire::peer::{Aside, CallError, Connection, Event, IncomingRequest, Peer};
+use switchboard_wire::reception::{self, Reception, input_required};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::attendant::{Asking, Outlet};
+use crate::gateway::Gateway;
+use crate::guest::Guest;
+use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
+use crate::relay::Asked;
+use crate::turn::{Outcome, Step};
+use crate::visiting::{self, Visit};
+
+/// How many of a client's questions are answered at once.
+const AT_ONCE: usize = 1024;
+/// How many notifications of one question may wait.
+const NOTES: usize = 256;
+
+impl Gateway {
+    /// Serves one client until its link ends or somebody wants it to end.
+    pub async fn serve_link(
+        &self,
+        link: impl Link,
+        principal: &str,
+        stop: impl Future<Output = ()>,
+    ) {
+        let mut stop = pin!(stop);
+        let Connection { peer, mut events, task } = Peer::start(link);
+        let mut front = Front {
+            gateway: self.clone(),
+            peer,
+            principal: principal.into(),
+            opened: None,
+            questions: JoinSet::new(),
+            by_id: HashMap::new(),
+            lists: ListWatch::new(&self.relay),
+            followed: Followed::default(),
+        };
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                event = events.recv() => match event {
+                    Some(Event::Request(request)) => front.be_asked(request).await,
+                    Some(Event::Notification { method, params }) => front.hear(&method, params.as_ref()),
+                    None => break,
+                },
+                Some(changed) = front.lists.next() => front.announce(&changed).await,
+                uri = front.followed.next() => front.tell(updated(&uri)).await,
+                Some(over) = front.questions.join_next() => {
+                    if let Ok(id) = over {
+                        front.by_id.remove(&id);
+                    }
+                }
+            }
+        }
+        front.questions.shutdown().await;
+        if let Some(guest) = &front.opened {
+            front.gateway.relay.levels.send_modify(|it| drop(it.remove(&guest.number)));
+        }
+        front.peer.hang_up();
+        drop(front);
+        let _statistics = task.await;
+    }
+}
+
+struct Front {
+    gateway: Gateway,
+    peer: Peer,
+    principal: Arc<str>,
+    /// The client, once it has come in the legacy way.
+    opened: Option<Arc<Guest>>,
+    questions: JoinSet<Id>,
+    by_id: HashMap<Id, AbortHandle>,
+    lists: ListWatch,
+    followed: Followed,
+}
+
+impl Front {
+    async fn be_asked(&mut self, request: IncomingRequest) {
+        let Some(mut params) = Members::read(request.params.as_ref()) else {
+            return request.refuse(reception::invalid("the parameters are no object")).await;
+        };
+        let Some(meta) = Meta::take(&mut params) else {
+            return request.refuse(reception::invalid("`_meta` is no object")).await;
+        };
+        let is_modern = meta.version.is_some() || request.method == "server/discover";
+        let answered = match is_modern {
+            true => self.modern(request, params, meta).await,
+            false => self.legacy(request, params, meta).await,
+        };
+        if let Some((request, outcome)) = answered {
+            match outcome {
+                Ok(result) => request.answer(result).await,
+                Err(error) => request.refuse(error).await,
+            }
+        }
+    }
+
+    /// What can be said at once is said at once; the rest goes on beside.
+    async fn legacy(
+        &mut self,
+        request: IncomingRequest,
+        params: Members,
+        meta: Meta,
+    ) -> Option<(IncomingRequest, Outcome)> {
+        if request.method == "initialize" {
+            let guest = Guest::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
+            self.opened = Some(Arc::new(guest));
+            let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
+            let params = params.written().decode().unwrap_or_default();
+            return Some((request, Ok(object(&reception.initialize(&params)))));
+        }
+        let Some(guest) = self.opened.clone() else {
+            let error = RemoteError {
+                code: -32600,
+                message: "`initialize` comes first".to_owned(),
+                data: None,
+            };
+            return Some((request, Err(error)));
+        };
+        let uri = || params.text("uri").ok_or_else(|| reception::invalid("`uri` is missing"));
+        match &*request.method {
+            "resources/subscribe" => {
+                let outcome = match uri() {
+                    Ok(uri) => self.followed.follow(&self.gateway.relay, &uri).await,
+                    Err(error) => Err(error),
+                };
+                Some((request, outcome.map(|()| object(&json!({})))))
+            }
+            "resources/unsubscribe" => {
+                let outcome = uri().map(|uri| self.followed.forget(&uri));
+                Some((request, outcome.map(|()| object(&json!({})))))
+            }
+            _ => {
+                let asked = |method: Cow<'static, str>, outlet: Arc<dyn Outlet>| Asked {
+                    guest,
+                    method,
+                    params,
+                    meta,
+                    outlet,
+                };
+                self.begin_legacy(request, asked)
+            }
+        }
+    }
+
+    fn begin_legacy(
+        &mut self,
+        request: IncomingRequest,
+        asked: impl FnOnce(Cow<'static, str>, Arc<dyn Outlet>) -> Asked,
+    ) -> Option<(IncomingRequest, Outcome)> {
+        if let Some(refused) = self.too_many(&request) {
+            return Some((request, Err(refused)));
+        }
+        let (say, notes) = mpsc::channel(NOTES);
+        let outlet = Arc::new(LinkOutlet { say, peer: self.peer.clone() });
+        let asked = asked(request.method.clone(), outlet);
+        let relay = self.gateway.relay.clone();
+        let id = request.id.clone();
+        let aside = request.aside();
+        let task = self.questions.spawn(async move {
+            let id = request.id.clone();
+            let working = relay.answer(asked);
+            let outcome = talking(working, notes, &aside).await;
+            match outcome {
+                Ok(result) => request.answer(result).await,
+                Err(error) => request.refuse(error).await,
+            }
+            id
+        });
+        self.by_id.insert(id, task);
+        None
+    }
+
+    async fn modern(
+        &mut self,
+        request: IncomingRequest,
+        params: Members,
+        meta: Meta,
+    ) -> Option<(IncomingRequest, Outcome)> {
+        if let Err(error) = meta.admit_modern() {
+            return Some((request, Err(error)));
+        }
+        if let Some(refused) = self.too_many(&request) {
+            return Some((request, Err(refused)));
+        }
+        let guest = visiting::guest(self.principal.clone(), &meta);
+        let gateway = self.gateway.clone();
+        let id = request.id.clone();
+        let task = self.questions.spawn(async move {
+            let id = request.id.clone();
+            let aside = request.aside();
+            let visit = Visit { guest, method: request.method.clone(), params, meta };
+            match listen_or_answer(&gateway, visit, &id, &aside).await {
+                Ok(result) => request.answer(result).await,
+                Err(error) => request.refuse(error).await,
+            }
+            id
+        });
+        self.by_id.insert(id, task);
+        None
+    }
+
+    fn too_many(&self, request: &IncomingRequest) -> Option<RemoteError> {
+        let is_too_many = self.by_id.len() >= AT_ONCE || self.by_id.contains_key(&request.id);
+        is_too_many.then(|| reception::failed("too many questions at once, or one id twice"))
+    }
+
+    fn hear(&mut self, method: &str, params: Option<&Payload>) {
+        if method != "notifications/cancelled" {
+            return;
+        }
+        let params = Members::read(params).unwrap_or_default();
+        let id = params.get("requestId").and_then(|it| it.decode().ok());
+        if let Some(task) = id.map(|it| Id::from_json(&it)).and_then(|id| self.by_id.remove(&id)) {
+            task.abort();
+        }
+    }
+
+    /// Lists changed. Modern clients hear of it where they listen.
+    async fn announce(&self, changed: &[&'static str]) {
+        if self.opened.is_some() {
+            for method in changed {
+                self.tell(bare(method)).await;
+            }
+        }
+    }
+
+    async fn tell(&self, message: Message) {
+        if let Message::Notification { method, params } = message {
+            let _over = self.peer.notify(method, params).await;
+        }
+    }
+}
+
+/// Works, and says what is said meanwhile before the answer.
+async fn talking(
+    working: impl Future<Output = Outcome>,
+    mut notes: mpsc::Receiver<Message>,
+    aside: &Aside,
+) -> Outcome {
+    let mut working = pin!(working);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(note) = notes.recv() => say(aside, note).await,
+            outcome = &mut working => break outcome,
+        }
+    };
+    while let Ok(note) = notes.try_recv() {
+        say(aside, note).await;
+    }
+    outcome
+}
+
+async fn say(aside: &Aside, note: Message) {
+    if let Message::Notification { method, params } = note {
+        aside.say(method, params).await;
+    }
+}
+
+async fn listen_or_answer(gateway: &Gateway, visit: Visit, id: &Id, aside: &Aside) -> Outcome {
+    if visit.method == "subscriptions/listen" {
+        let (mut listening, first) =
+            Listening::begin(&gateway.relay, &visit.guest, id, &visit.params).await?;
+        say(aside, first).await;
+        while let Some(told) = listening.next().await {
+            for message in told {
+                say(aside, message).await;
+            }
+        }
+        return listening.over();
+    }
+    let mut turn = gateway.visit(visit).await?;
+    let principal = turn.principal.clone();
+    loop {
+        match turn.next().await {
+            Step::Said(note) => say(aside, note).await,
+            Step::Asked(requests) => {
+                let state = gateway.park(turn, principal).await?;
+                return Ok(object(&input_required(&requests, &state)));
+            }
+            Step::Done(outcome) => return outcome,
+        }
+    }
+}
+
+/// The way to a client that can be asked at any time.
+#[derive(Debug)]
+struct LinkOutlet {
+    say: mpsc::Sender<Message>,
+    peer: Peer,
+}
+
+impl Outlet for LinkOutlet {
+    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) {
+        let _no_room_or_gone = self.say.try_send(Message::Notification { method, params });
+    }
+
+    fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
+        Box::pin(async move {
+            let mut call = self.peer.call(method.to_owned());
+            if let Some(params) = params {
+                call = call.params(params);
+            }
+            match call.await {
+                Ok(answer) => Ok(answer),
+                Err(CallError::Remote(error)) => Err(error),
+                Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
+                    Err(reception::failed("the client is gone"))
+                }
+            }
+        })
+    }
+}
+
+fn object(json: &serde_json::Value) -> Payload {
+    Payload::from_json(json.to_string().into())
+}

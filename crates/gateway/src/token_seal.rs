@@ -1,0 +1,111 @@
+//! Seals what a client is told to give back: nobody can read it, change it, or use it after its time or as somebody
+//! else. The key ends with the process, and so do the things that sealed texts are about.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+use thiserror::Error;
+
+/// How many bytes a key has.
+const KEY: usize = 32;
+/// The longest text that is opened.
+const LONGEST: usize = 1024 * 1024;
+
+/// Seals and opens.
+#[derive(Debug)]
+pub(crate) struct TokenSeal(RandomizedNonceKey);
+
+/// A text is none of ours, or not for this one, or not any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Broken {
+    #[error("it was not given out here")]
+    Foreign,
+    #[error("its time is over")]
+    Late,
+}
+
+impl TokenSeal {
+    pub(crate) fn new() -> TokenSeal {
+        let mut key = [0; KEY];
+        rand::fill(&mut key).expect("the system has random numbers");
+        TokenSeal(RandomizedNonceKey::new(&AES_256_GCM, &key).expect("the key has the right size"))
+    }
+
+    /// Seals something for one principal.
+    pub(crate) fn close(&self, whose: &str, what: &impl Serialize, lasts: Duration) -> String {
+        let until = now().saturating_add(lasts.as_secs());
+        let mut bytes = json!([until, what]).to_string().into_bytes();
+        let nonce = self
+            .0
+            .seal_in_place_append_tag(Aad::from(whose.as_bytes()), &mut bytes)
+            .expect("what we write is short enough to be sealed");
+        let mut all = nonce.as_ref().to_vec();
+        all.append(&mut bytes);
+        BASE64_URL_SAFE_NO_PAD.encode(all)
+    }
+
+    /// Opens what was sealed for this principal.
+    pub(crate) fn open<T: DeserializeOwned>(&self, whose: &str, text: &str) -> Result<T, Broken> {
+        if text.len() > LONGEST {
+            return Err(Broken::Foreign);
+        }
+        let all = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| Broken::Foreign)?;
+        let (nonce, sealed) = all.split_at_checked(NONCE_LEN).ok_or(Broken::Foreign)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Broken::Foreign)?;
+        let mut bytes = sealed.to_vec();
+        let opened = self.0.open_in_place(nonce, Aad::from(whose.as_bytes()), &mut bytes);
+        let opened = opened.map_err(|_| Broken::Foreign)?;
+        let (until, what): (u64, Json) =
+            serde_json::from_slice(opened).map_err(|_| Broken::Foreign)?;
+        if until < now() {
+            return Err(Broken::Late);
+        }
+        serde_json::from_value(what).map_err(|_| Broken::Foreign)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn only_the_one_it_was_given_to_can_use_it_and_only_as_it_was_given() {
+        let seal = TokenSeal::new();
+        let text = seal.close("ada", &"secret", HOUR);
+        assert_eq!(seal.open::<String>("ada", &text), Ok("secret".to_owned()));
+        assert_eq!(seal.open::<String>("bob", &text), Err(Broken::Foreign));
+        assert!(!text.contains("secret"));
+        for at in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).expect("text");
+            assert!(seal.open::<String>("ada", &changed).is_err(), "at {at}");
+        }
+        assert_eq!(TokenSeal::new().open::<String>("ada", &text), Err(Broken::Foreign));
+        assert_eq!(seal.open::<String>("ada", ""), Err(Broken::Foreign));
+    }
+
+    #[test]
+    fn it_ends() {
+        let seal = TokenSeal::new();
+        let until = now() - 1;
+        let mut bytes = json!([until, "x"]).to_string().into_bytes();
+        let nonce = seal.0.seal_in_place_append_tag(Aad::from(b"ada"), &mut bytes).expect("sealed");
+        let mut all = nonce.as_ref().to_vec();
+        all.append(&mut bytes);
+        let text = BASE64_URL_SAFE_NO_PAD.encode(all);
+        assert_eq!(seal.open::<String>("ada", &text), Err(Broken::Late));
+    }
+}

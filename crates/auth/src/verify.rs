@@ -10,6 +10,8 @@ mod jwt_check;
 mod key_ring;
 mod principal;
 mod protected_resource;
+#[cfg(test)]
+mod tests;
 
 use aws_lc_rs::digest::{SHA256, digest};
 

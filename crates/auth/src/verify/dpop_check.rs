@@ -147,3 +147,21 @@ fn is_at(text: &str, places: &[Url]) -> bool {
     url.set_fragment(None);
     places.contains(&url)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proofs_are_forgotten_only_when_they_are_too_old_to_be_shown() {
+        let proofs = Proofs::default();
+        let digest = |number: usize| digest_of(&number.to_be_bytes());
+        for number in 0..MOST {
+            assert_eq!(proofs.remember(digest(number), 100, 50), Ok(()));
+        }
+        assert_eq!(proofs.remember(digest(MOST), 100, 100), Err(ProofFault::Busy));
+        assert_eq!(proofs.remember(digest(0), 100, 100), Err(ProofFault::Reused));
+        assert_eq!(proofs.remember(digest(MOST), 200, 101), Ok(()));
+        assert_eq!(proofs.remember(digest(0), 200, 101), Ok(()));
+    }
+}

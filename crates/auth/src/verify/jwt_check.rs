@@ -358,3 +358,22 @@ impl Memory {
         self.young.insert(digest, seen);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
+        let mut memory = Memory::default();
+        let digest = |number: usize| digest_of(&number.to_be_bytes());
+        for number in 0..5 * HALF {
+            let principal = Principal::local();
+            memory.keep(digest(number), Seen { principal, key: None, until: 0, revision: 0 });
+            assert!(memory.young.len() + memory.old.len() <= 2 * HALF);
+        }
+        assert!(memory.find(&digest(5 * HALF - 1)).is_some());
+        assert!(memory.find(&digest(4 * HALF)).is_some());
+        assert!(memory.find(&digest(0)).is_none());
+    }
+}

@@ -185,9 +185,9 @@ pub fn claims(changes: Value) -> Value {
     });
     let map = claims.as_object_mut().expect("an object");
     for (name, value) in changes.as_object().expect("an object") {
-        match value {
-            Value::Null => map.shift_remove(name),
-            value => map.insert(name.clone(), value.clone()),
+        match value.is_null() {
+            true => map.shift_remove(name),
+            false => map.insert(name.clone(), value.clone()),
         };
     }
     claims

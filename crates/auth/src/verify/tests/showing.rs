@@ -17,11 +17,14 @@ fn list() -> (Doorkeeper, tempfile::NamedTempFile) {
     (Doorkeeper::List(BearerList::open(file.path()).expect("a list")), file)
 }
 
+/// Headers, and who it is.
+type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, Refusal>);
+
 #[tokio::test]
 async fn a_token_is_shown_in_one_header_in_one_way() {
     let (door, _file) = list();
     let unlisted = Refusal::Token(TokenFault::Unlisted);
-    let rows: &[(&[(&'static str, &str)], Result<&str, Refusal>)] = &[
+    let rows: &[Row<'_>] = &[
         (&[("authorization", "Bearer 0123456789abcdef")], Ok("editor")),
         (&[("authorization", "bearer  0123456789abcdef ")], Ok("editor")),
         (&[], Err(Refusal::NoToken)),

@@ -3,6 +3,5 @@
 mod bound_tokens;
 mod issuer;
 mod outages;
-
 mod showing;
 mod tokens;

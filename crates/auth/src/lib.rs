@@ -4,6 +4,8 @@
 //! login as a pure machine, and [`runner::sign_in`] runs it over a [`fetch::Fetch`]. What comes out is a
 //! [`vault::Record`], kept in a [`vault::Vault`]; [`refresh::Refresher`] renews it, once on the whole machine;
 //! and [`keeper::Keeper`] shows it to the server with every request.
+//!
+//! The other half is [`verify`]: where we are the server, it says who a request comes from.
 
 pub mod assertion;
 pub mod authorize_url;
@@ -28,3 +30,4 @@ pub mod scopes;
 pub mod token;
 pub mod token_request;
 pub mod vault;
+pub mod verify;

@@ -22,7 +22,7 @@ mod signature_key;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::loopback::Keeper;
 use crate::processes::wait_until;
@@ -146,6 +146,12 @@ impl Authority {
     /// An id token for a client of the identity provider, as a login there gives it.
     pub fn id_token(&self, client: &str, lives: Duration) -> String {
         mint::id_token(&self.premises, client, None, lives.as_secs())
+    }
+
+    /// A signed token of the authorization server, for a resource that checks it with the keys that are published:
+    /// good for ten minutes, of `ada`, with the scope `mcp`. `changes` is an object of claims to put in their place.
+    pub fn access_token(&self, resource: &str, changes: &Value) -> String {
+        mint::access_token(&self.premises, resource, changes)
     }
 
     /// What a platform says about a program that runs on it, for the authorization server; with a negative lifetime

@@ -119,7 +119,7 @@ pub fn read(
 }
 
 /// Issuers are compared to the letter, but for the slash that a URL without a path has or has not.
-fn is_same_issuer(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_issuer(one: &str, other: &str) -> bool {
     let bare = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
     one == other || bare(one) == bare(other)
 }

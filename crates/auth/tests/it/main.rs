@@ -7,3 +7,4 @@ mod listening;
 mod login;
 mod renewing;
 mod soak;
+mod verifying;

@@ -148,13 +148,16 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
     assert_eq!(verdict(&guard, &[("host", &long)]), Err(malformed));
 }
 
+/// A version, a target, headers, and what comes of it.
+type Row<'a> = (Version, &'a str, &'a [(&'a str, &'a [u8])], Result<(), Reason>);
+
 #[test]
 fn a_head_says_once_and_in_its_place_whom_it_is_for() {
     let guard = guard(LOOPBACK, &[], &[]);
     let ours: (&str, &[u8]) = ("host", b"localhost:8080");
     let theirs: (&str, &[u8]) = ("host", b"evil.example");
     let other: (&str, &[u8]) = ("x-forwarded-host", b"localhost:8080");
-    let rows: &[(Version, &str, &[(&str, &[u8])], Result<(), Reason>)] = &[
+    let rows: &[Row<'_>] = &[
         (Version::HTTP_11, "/mcp", &[ours], Ok(())),
         (Version::HTTP_10, "/mcp", &[ours], Ok(())),
         (Version::HTTP_11, "/mcp", &[], Err(Reason::NoHost)),

@@ -15,7 +15,7 @@ use super::ledger::{Code, Grant, Ledger, Pair, Shown, WithRefresh};
 use super::premises::{KEY_NAME, Premises, Visitor};
 use super::proof_check::{self, About, ProofFault};
 use super::sighting::Site;
-use super::signature_key::hashed;
+use super::signature_key::{hashed, unguessable};
 use super::{barter, device_counter};
 use crate::scripted::{document, status, with_header};
 
@@ -204,6 +204,25 @@ pub(super) fn id_token(
         claims["nonce"] = json!(nonce);
     }
     premises.identity_key.sign(json!({"typ": "JWT", "kid": KEY_NAME}), &claims)
+}
+
+/// A token of the authorization server for a resource that checks signatures itself (RFC 9068).
+pub(super) fn access_token(premises: &Premises, resource: &str, changes: &Value) -> String {
+    let now = super::now();
+    let mut claims = json!({
+        "iss": premises.issuer(&premises.charter(), Site::Issuer),
+        "sub": "ada",
+        "aud": resource,
+        "client_id": "app",
+        "scope": "mcp",
+        "jti": unguessable(),
+        "iat": now,
+        "exp": now + 600,
+    });
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        claims[name] = value.clone();
+    }
+    premises.identity_key.sign(json!({"typ": "at+jwt", "kid": KEY_NAME}), &claims)
 }
 
 fn by_refresh(

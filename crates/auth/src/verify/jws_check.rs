@@ -1,0 +1,289 @@
+//! Signed statements of others (RFC 7515, compact) and the public keys that they are checked with (RFC 7517). There is
+//! no `none` here, nothing symmetric, and no key that a statement brings along but where the caller takes it.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
+    EcdsaVerificationAlgorithm, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
+    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384,
+    RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::pkce::hash;
+
+/// The longest statement that is looked at.
+pub(super) const LONGEST: usize = 16 * 1024;
+/// The most keys of a set that are kept, and that are tried where a statement does not say which one it is.
+const MOST_KEYS: usize = 128;
+const MOST_TRIES: usize = 8;
+/// The largest RSA key there is, in bytes: checking takes longer with its size.
+const LARGEST_RSA: usize = 1024;
+
+/// How a statement is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    Rsa(Padding),
+    Curve(Curve),
+    Edwards,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    Rs256,
+    Rs384,
+    Rs512,
+    Ps256,
+    Ps384,
+    Ps512,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Curve {
+    P256,
+    P384,
+    P521,
+}
+
+/// Every way to sign that is taken.
+pub(super) const ALGORITHMS: [&str; 10] =
+    ["ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
+
+impl Algorithm {
+    fn parse(name: &str) -> Option<Algorithm> {
+        Some(match name {
+            "ES256" => Algorithm::Curve(Curve::P256),
+            "ES384" => Algorithm::Curve(Curve::P384),
+            "ES512" => Algorithm::Curve(Curve::P521),
+            "EdDSA" | "Ed25519" => Algorithm::Edwards,
+            "RS256" => Algorithm::Rsa(Padding::Rs256),
+            "RS384" => Algorithm::Rsa(Padding::Rs384),
+            "RS512" => Algorithm::Rsa(Padding::Rs512),
+            "PS256" => Algorithm::Rsa(Padding::Ps256),
+            "PS384" => Algorithm::Rsa(Padding::Ps384),
+            "PS512" => Algorithm::Rsa(Padding::Ps512),
+            _ => return None,
+        })
+    }
+
+    fn of_rsa(self) -> Option<&'static RsaParameters> {
+        match self {
+            Algorithm::Rsa(Padding::Rs256) => Some(&RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::Rsa(Padding::Rs384) => Some(&RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rsa(Padding::Rs512) => Some(&RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::Rsa(Padding::Ps256) => Some(&RSA_PSS_2048_8192_SHA256),
+            Algorithm::Rsa(Padding::Ps384) => Some(&RSA_PSS_2048_8192_SHA384),
+            Algorithm::Rsa(Padding::Ps512) => Some(&RSA_PSS_2048_8192_SHA512),
+            Algorithm::Curve(_) | Algorithm::Edwards => None,
+        }
+    }
+}
+
+/// What is said of a statement before it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Header {
+    alg: String,
+    pub kid: Option<String>,
+    pub typ: Option<String>,
+    /// The key that a proof brings along.
+    pub jwk: Option<Value>,
+    /// What must be understood. We understand nothing of the kind.
+    crit: Option<Value>,
+}
+
+/// A statement whose signature was not looked at yet.
+pub(super) struct Jws<'a> {
+    pub header: Header,
+    algorithm: Algorithm,
+    message: &'a str,
+    claims: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl<'a> Jws<'a> {
+    /// Reads a statement. `None` where it is none that we could check.
+    pub fn parse(text: &'a str) -> Option<Jws<'a>> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let (message, signature) = text.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+        if header.crit.is_some() {
+            return None;
+        }
+        let algorithm = Algorithm::parse(&header.alg)?;
+        let (claims, signature) = (decode(claims)?, decode(signature)?);
+        Some(Jws { header, algorithm, message, claims, signature })
+    }
+
+    /// What it says, if this key signed it.
+    pub fn claims<T: for<'de> Deserialize<'de>>(&self, key: &Key) -> Option<T> {
+        if !key.has_signed(self) {
+            return None;
+        }
+        serde_json::from_slice(&self.claims).ok()
+    }
+}
+
+/// A public key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    kid: Option<String>,
+    /// The one algorithm that it is for, where that is said.
+    alg: Option<String>,
+    material: Material,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Material {
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
+    /// A point, uncompressed.
+    Curve {
+        curve: Curve,
+        point: Vec<u8>,
+    },
+    Edwards(Vec<u8>),
+}
+
+impl Key {
+    /// Reads a key of a set. `None` where it is of another kind or for another purpose.
+    pub fn parse(jwk: &Value) -> Option<Key> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
+        let is_for_signatures = jwk.get("use").is_none_or(|it| it == "sig");
+        let operations = jwk.get("key_ops").and_then(Value::as_array);
+        let verifies = operations.is_none_or(|all| all.iter().any(|it| it == "verify"));
+        if !is_for_signatures || !verifies {
+            return None;
+        }
+        let point = |curve, size: usize| {
+            let (x, y) = (number("x")?, number("y")?);
+            let is_whole = x.len() == size && y.len() == size;
+            is_whole.then(|| Material::Curve { curve, point: [&[4], &x[..], &y[..]].concat() })
+        };
+        let material = match (text("kty")?, text("crv")) {
+            ("RSA", _) => {
+                let bare = |number: Vec<u8>| -> Vec<u8> {
+                    number.into_iter().skip_while(|byte| *byte == 0).collect()
+                };
+                let (modulus, exponent) = (bare(number("n")?), bare(number("e")?));
+                let is_sane = modulus.len() <= LARGEST_RSA && (1..=8).contains(&exponent.len());
+                is_sane.then_some(Material::Rsa { modulus, exponent })?
+            }
+            ("EC", Some("P-256")) => point(Curve::P256, 32)?,
+            ("EC", Some("P-384")) => point(Curve::P384, 48)?,
+            ("EC", Some("P-521")) => point(Curve::P521, 66)?,
+            ("OKP", Some("Ed25519")) => Material::Edwards(number("x").filter(|it| it.len() == 32)?),
+            _ => return None,
+        };
+        let [kid, alg] = ["kid", "alg"].map(|name| text(name).map(str::to_owned));
+        Some(Key { kid, alg, material })
+    }
+
+    /// Reads the key that a proof brings along: public, and nothing of the private half with it.
+    pub fn shown(jwk: &Value) -> Option<Key> {
+        let private = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+        let is_public = private.iter().all(|name| jwk.get(name).is_none());
+        is_public.then(|| Key::parse(jwk)).flatten()
+    }
+
+    /// The name by which the key is known (RFC 7638): the members that count, in the order of their names.
+    pub fn thumbprint(&self) -> String {
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let canonical = match &self.material {
+            Material::Rsa { modulus, exponent } => {
+                json!({ "e": text(exponent), "kty": "RSA", "n": text(modulus) })
+            }
+            Material::Curve { curve, point } => {
+                let name = match curve {
+                    Curve::P256 => "P-256",
+                    Curve::P384 => "P-384",
+                    Curve::P521 => "P-521",
+                };
+                let (x, y) = point[1..].split_at((point.len() - 1) / 2);
+                json!({ "crv": name, "kty": "EC", "x": text(x), "y": text(y) })
+            }
+            Material::Edwards(x) => json!({ "crv": "Ed25519", "kty": "OKP", "x": text(x) }),
+        };
+        hash(canonical.to_string().as_bytes())
+    }
+
+    /// May it sign in the way that a statement says it is signed? The key decides which ways there are; what the
+    /// statement says of itself only picks among them.
+    fn fits(&self, statement: &Jws<'_>) -> bool {
+        let of_kind = match (&self.material, statement.algorithm) {
+            (Material::Rsa { .. }, Algorithm::Rsa(_))
+            | (Material::Edwards(_), Algorithm::Edwards) => true,
+            (Material::Curve { curve, .. }, Algorithm::Curve(named)) => *curve == named,
+            (
+                Material::Rsa { .. } | Material::Curve { .. } | Material::Edwards(_),
+                Algorithm::Rsa(_) | Algorithm::Curve(_) | Algorithm::Edwards,
+            ) => false,
+        };
+        let is_for = |alg: &String| Algorithm::parse(alg) == Some(statement.algorithm);
+        of_kind && self.alg.as_ref().is_none_or(is_for)
+    }
+
+    fn has_signed(&self, statement: &Jws<'_>) -> bool {
+        let (message, signature) = (statement.message.as_bytes(), &statement.signature[..]);
+        if !self.fits(statement) {
+            return false;
+        }
+        match &self.material {
+            Material::Rsa { modulus, exponent } => {
+                let key = RsaPublicKeyComponents { n: &modulus[..], e: &exponent[..] };
+                let how = statement.algorithm.of_rsa();
+                how.is_some_and(|how| key.verify(how, message, signature).is_ok())
+            }
+            Material::Curve { curve, point } => {
+                let how: &'static EcdsaVerificationAlgorithm = match curve {
+                    Curve::P256 => &ECDSA_P256_SHA256_FIXED,
+                    Curve::P384 => &ECDSA_P384_SHA384_FIXED,
+                    Curve::P521 => &ECDSA_P521_SHA512_FIXED,
+                };
+                UnparsedPublicKey::new(how, point).verify(message, signature).is_ok()
+            }
+            Material::Edwards(key) => {
+                UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
+            }
+        }
+    }
+}
+
+/// The keys of an issuer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct KeySet(Vec<Key>);
+
+impl KeySet {
+    /// Reads a set. What is no key that we could use is left out; `None` where it is no set at all.
+    pub fn parse(body: &[u8]) -> Option<KeySet> {
+        #[derive(Deserialize)]
+        struct Raw {
+            keys: Vec<Value>,
+        }
+        let raw: Raw = serde_json::from_slice(body).ok()?;
+        Some(KeySet(raw.keys.iter().filter_map(Key::parse).take(MOST_KEYS).collect()))
+    }
+
+    /// Is there a key that may have signed a statement? One that does not say which may be of any of its kind.
+    pub fn has(&self, statement: &Jws<'_>) -> bool {
+        self.candidates(statement).next().is_some()
+    }
+
+    /// What a statement says, if one of the keys signed it.
+    pub fn claims<T: for<'de> Deserialize<'de>>(&self, statement: &Jws<'_>) -> Option<T> {
+        self.candidates(statement).take(MOST_TRIES).find_map(|key| statement.claims(key))
+    }
+
+    fn candidates<'a>(&'a self, statement: &'a Jws<'_>) -> impl Iterator<Item = &'a Key> {
+        let kid = &statement.header.kid;
+        self.0.iter().filter(move |key| (kid.is_none() || key.kid == *kid) && key.fits(statement))
+    }
+}

@@ -1,0 +1,143 @@
+//! Who somebody is, once that was shown.
+
+use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::scopes::Scopes;
+
+/// Somebody whom we know. Two are the same if their name and who vouches for it are; what they may do changes from one
+/// token to the next and is no part of that. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Principal(Arc<Who>);
+
+#[derive(Debug)]
+struct Who {
+    name: String,
+    issuer: Option<String>,
+    client: Option<String>,
+    scopes: Scopes,
+}
+
+impl Principal {
+    /// Whoever is on this machine, where nobody is asked.
+    pub fn local() -> Principal {
+        Principal::listed("local")
+    }
+
+    /// A client on our own list.
+    pub(super) fn listed(name: &str) -> Principal {
+        let scopes = Scopes::default();
+        Principal(Arc::new(Who { name: name.to_owned(), issuer: None, client: None, scopes }))
+    }
+
+    /// Somebody whom an issuer vouches for.
+    pub(super) fn vouched(
+        name: String,
+        issuer: String,
+        client: Option<String>,
+        scopes: Scopes,
+    ) -> Principal {
+        Principal(Arc::new(Who { name, issuer: Some(issuer), client, scopes }))
+    }
+
+    /// The name, as whoever vouches for it says it. It is another's text: print the whole instead.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Who vouches for it; `None` for our own list.
+    pub fn issuer(&self) -> Option<&str> {
+        self.0.issuer.as_deref()
+    }
+
+    /// The program that acts for them, where the issuer says so.
+    pub fn client(&self) -> Option<&str> {
+        self.0.client.as_deref()
+    }
+
+    /// What the issuer lets them do. Nothing is said of clients on our own list.
+    pub fn scopes(&self) -> &Scopes {
+        &self.0.scopes
+    }
+
+    /// May they do all of this? Who is on our own list may do everything.
+    pub fn covers(&self, needed: &Scopes) -> bool {
+        self.0.issuer.is_none() || self.0.scopes.covers(needed)
+    }
+}
+
+impl PartialEq for Principal {
+    fn eq(&self, other: &Principal) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.0.name == other.0.name && self.0.issuer == other.0.issuer)
+    }
+}
+
+impl Eq for Principal {}
+
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+        self.0.issuer.hash(state);
+    }
+}
+
+/// `name`, or `name@issuer`. Every sign that could pass for something else in a log is escaped.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        plain(&self.0.name, f)?;
+        match &self.0.issuer {
+            Some(issuer) => {
+                f.write_char('@')?;
+                plain(issuer, f)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn plain(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for sign in text.chars() {
+        match sign.is_alphanumeric() || (sign.is_ascii_graphic() && !"\"\\".contains(sign)) {
+            true => f.write_char(sign)?,
+            false => write!(f, "{}", sign.escape_unicode())?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn ada(issuer: &str, scopes: &str) -> Principal {
+        let scopes = Scopes::parse(scopes);
+        Principal::vouched("ada".to_owned(), issuer.to_owned(), None, scopes)
+    }
+
+    #[test]
+    fn somebody_is_the_same_with_other_scopes_and_another_with_another_issuer() {
+        let all: HashSet<_> =
+            [ada("https://a", "x"), ada("https://a", "y"), ada("https://b", "x")].into();
+        assert_eq!(all.len(), 2);
+        assert_ne!(ada("https://a", "x"), Principal::listed("ada"));
+        assert_eq!(Principal::listed("local"), Principal::local());
+    }
+
+    #[test]
+    fn only_an_issuer_limits_what_somebody_may_do() {
+        let needed = Scopes::parse("tools");
+        assert!(Principal::local().covers(&needed) && ada("https://a", "x tools").covers(&needed));
+        assert!(!ada("https://a", "x").covers(&needed));
+    }
+
+    #[test]
+    fn a_name_prints_on_one_line_and_passes_for_nothing_else() {
+        assert_eq!(ada("https://a.b/c", "").to_string(), "ada@https://a.b/c");
+        let odd = Principal::listed("a\n\u{1b}[31m\"\u{202e} é");
+        assert_eq!(odd.to_string(), r"a\u{a}\u{1b}[31m\u{22}\u{202e}\u{20}é");
+    }
+}

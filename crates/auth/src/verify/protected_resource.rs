@@ -1,0 +1,98 @@
+//! What we say about ourselves (RFC 9728), and what we say to whom we turn away (RFC 6750, RFC 9449).
+
+use http::HeaderValue;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::doorkeeper::Refusal;
+use super::jws_check::ALGORITHMS;
+use crate::discovery::resource_candidates;
+use crate::scopes::Scopes;
+
+/// Us, as tokens and clients know us.
+#[derive(Debug, Clone)]
+pub struct ProtectedResource {
+    /// As a person typed it.
+    text: String,
+    url: Url,
+    metadata: Url,
+    scopes: Scopes,
+}
+
+impl ProtectedResource {
+    /// A server at this address, where everybody needs these scopes.
+    pub(super) fn new(text: &str, url: Url, scopes: Scopes) -> ProtectedResource {
+        let metadata = resource_candidates(&url).swap_remove(0);
+        ProtectedResource { text: text.to_owned(), url, metadata, scopes }
+    }
+
+    /// Our address.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Our address, as it was typed.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What everybody needs.
+    pub(super) fn scopes(&self) -> &Scopes {
+        &self.scopes
+    }
+
+    /// Where the document about us lies.
+    pub fn metadata_url(&self) -> &Url {
+        &self.metadata
+    }
+
+    /// The document about us.
+    pub fn document(&self, issuer: &str) -> Value {
+        let mut document = json!({
+            "resource": self.text,
+            "authorization_servers": [issuer],
+            "bearer_methods_supported": ["header"],
+            "dpop_signing_alg_values_supported": ALGORITHMS,
+            "resource_name": "Switchboard",
+        });
+        if !self.scopes.is_empty() {
+            document["scopes_supported"] = json!(self.scopes);
+        }
+        document
+    }
+}
+
+/// The `WWW-Authenticate` of a refusal; `None` where a token would not help. Without a resource there is nobody to get
+/// a token from, and so nothing is said of it.
+pub(super) fn challenge(
+    refusal: &Refusal,
+    resource: Option<&ProtectedResource>,
+) -> Option<HeaderValue> {
+    let (scheme, error) = match refusal {
+        Refusal::NoToken => ("Bearer", None),
+        Refusal::Malformed => ("Bearer", Some("invalid_request")),
+        Refusal::Token(_) => ("Bearer", Some("invalid_token")),
+        Refusal::Proof(_) => ("DPoP", Some("invalid_dpop_proof")),
+        Refusal::Scopes(_) => ("Bearer", Some("insufficient_scope")),
+        Refusal::Unavailable(_) => return None,
+    };
+    let scopes = match refusal {
+        Refusal::Scopes(needed) => Some(needed),
+        Refusal::NoToken | Refusal::Malformed | Refusal::Token(_) | Refusal::Proof(_) => {
+            resource.map(ProtectedResource::scopes)
+        }
+        Refusal::Unavailable(_) => None,
+    };
+    let mut said = Vec::new();
+    // No quote and no backslash can be in any of these: a URL escapes them, and no scope has one.
+    said.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata)));
+    if let Some(error) = error {
+        said.push(format!("error=\"{error}\", error_description=\"{refusal}\""));
+    }
+    said.extend(scopes.filter(|it| !it.is_empty()).map(|it| format!("scope=\"{it}\"")));
+    if scheme == "DPoP" {
+        said.push(format!("algs=\"{}\"", ALGORITHMS.join(" ")));
+    }
+    let text = format!("{scheme} {}", said.join(", "));
+    HeaderValue::from_str(text.trim_end()).ok()
+}

@@ -1,0 +1,172 @@
+//! Bound tokens: with a good proof, with a bad one, and with none.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::issuer::{Issuer, RESOURCE, Signer, knock, show};
+use crate::confidential::Secret;
+use crate::dpop::{ProofKey, Proven};
+use crate::pkce::{at_present, hash};
+use crate::runner::now;
+use crate::verify::jws_check::Key;
+use crate::verify::{Doorkeeper, Principal, ProofFault, Refusal, TokenFault};
+
+async fn bound(door: &Doorkeeper, token: &str, proofs: &[&str]) -> Result<Principal, Refusal> {
+    let authorization = format!("DPoP {token}");
+    let mut headers = vec![("authorization", authorization.as_str())];
+    headers.extend(proofs.iter().map(|proof| ("dpop", *proof)));
+    knock(door, &headers).await
+}
+
+#[tokio::test]
+async fn a_proof_of_our_own_making_is_taken_once() {
+    let issuer = Issuer::new();
+    let door = issuer.door();
+    let key = ProofKey::generate();
+    let token = issuer.token(json!({ "cnf": { "jkt": key.thumbprint() } }));
+    let secret = Secret::new(token.clone());
+    let proof = |url: &str| {
+        let url = Url::parse(url).expect("a URL");
+        let proven = Proven { method: "POST", url: &url, nonce: None, token: Some(&secret) };
+        at_present(now(), |moment| key.prove(proven, moment)).reveal().to_owned()
+    };
+    for time in ["first", "second"] {
+        let proof = proof("https://mcp.example.com/mcp?x=y");
+        let ada = bound(&door, &token, &[&proof]).await.expect(time);
+        assert_eq!(ada.name(), "ada");
+        let again = bound(&door, &token, &[&proof]).await;
+        assert_eq!(again, Err(Refusal::Proof(ProofFault::Reused)));
+    }
+    // Nobody is known by a bound token alone, and none is taken as if it were free.
+    let headers = super::issuer::headers_of(&[("authorization", &format!("Bearer {token}"))]);
+    assert_eq!(door.known(&headers), None);
+    assert_eq!(show(&door, &token).await, Err(Refusal::Token(TokenFault::Scheme)));
+    let free = issuer.token(json!({}));
+    let shown = bound(&door, &free, &[&proof(RESOURCE)]).await;
+    assert_eq!(shown, Err(Refusal::Token(TokenFault::Scheme)));
+}
+
+#[tokio::test]
+async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
+    let issuer = Issuer::new();
+    let door = issuer.door();
+    let key = Signer::of("ES256");
+    let thief = Signer::of("ES256");
+    let jkt = Key::parse(&key.jwk()).expect("a key").thumbprint();
+    let token = issuer.token(json!({ "cnf": { "jkt": jkt } }));
+    let mut number = 0;
+    let mut made = |signer: &Signer, header: Value, claims: Value| {
+        number += 1;
+        let mut whole = (
+            json!({ "typ": "dpop+jwt", "alg": "ES256", "jwk": signer.jwk() }),
+            json!({ "jti": number.to_string(), "htm": "POST", "htu": RESOURCE, "iat": now(), "ath": hash(token.as_bytes()) }),
+        );
+        for (to, from) in [(&mut whole.0, header), (&mut whole.1, claims)] {
+            let to = to.as_object_mut().expect("an object");
+            to.extend(from.as_object().expect("an object").clone());
+        }
+        signer.sign(&whole.0, &whole.1)
+    };
+    let mut private = key.jwk();
+    private["d"] = json!("AAAA");
+    let good = made(&key, json!({}), json!({}));
+    assert!(bound(&door, &token, &[&good]).await.is_ok());
+    let now = now();
+    let mut rows = vec![
+        ("other method", made(&key, json!({}), json!({ "htm": "GET" })), ProofFault::Request),
+        ("other case", made(&key, json!({}), json!({ "htm": "post" })), ProofFault::Request),
+        (
+            "other host",
+            made(&key, json!({}), json!({ "htu": "https://evil.example/mcp" })),
+            ProofFault::Request,
+        ),
+        (
+            "other path",
+            made(&key, json!({}), json!({ "htu": "https://mcp.example.com/" })),
+            ProofFault::Request,
+        ),
+        (
+            "other scheme",
+            made(&key, json!({}), json!({ "htu": "http://mcp.example.com/mcp" })),
+            ProofFault::Request,
+        ),
+        ("no URL", made(&key, json!({}), json!({ "htu": "mcp" })), ProofFault::Request),
+        (
+            "other token",
+            made(&key, json!({}), json!({ "ath": hash(b"another") })),
+            ProofFault::Token,
+        ),
+        ("old", made(&key, json!({}), json!({ "iat": now - 150 })), ProofFault::Time),
+        ("future", made(&key, json!({}), json!({ "iat": now + 90 })), ProofFault::Time),
+        ("below zero", made(&key, json!({}), json!({ "iat": -1 })), ProofFault::Time),
+        ("huge", made(&key, json!({}), json!({ "iat": 1e300 })), ProofFault::Time),
+        ("no name", made(&key, json!({}), json!({ "jti": "" })), ProofFault::Malformed),
+        (
+            "long name",
+            made(&key, json!({}), json!({ "jti": "x".repeat(300) })),
+            ProofFault::Malformed,
+        ),
+        ("no number", made(&key, json!({}), json!({ "iat": "now" })), ProofFault::Malformed),
+        ("no type", made(&key, json!({ "typ": "JWT" }), json!({})), ProofFault::Malformed),
+        ("symmetric", made(&key, json!({ "alg": "HS256" }), json!({})), ProofFault::Malformed),
+        ("none", made(&key, json!({ "alg": "none" }), json!({})), ProofFault::Malformed),
+        ("private", made(&key, json!({ "jwk": private }), json!({})), ProofFault::Malformed),
+        ("no key", made(&key, json!({ "jwk": {} }), json!({})), ProofFault::Malformed),
+        ("thief's key", made(&thief, json!({}), json!({})), ProofFault::Key),
+        (
+            "thief's signature",
+            made(&thief, json!({ "jwk": key.jwk() }), json!({})),
+            ProofFault::Malformed,
+        ),
+        ("rubbish", "rubbish".to_owned(), ProofFault::Malformed),
+        ("the token itself", token.clone(), ProofFault::Malformed),
+    ];
+    let long = format!("{}{}", made(&key, json!({}), json!({})), "a".repeat(9000));
+    rows.push(("long", long, ProofFault::Malformed));
+    for (what, proof, fault) in rows {
+        assert_eq!(bound(&door, &token, &[&proof]).await, Err(Refusal::Proof(fault)), "{what}");
+    }
+    assert_eq!(bound(&door, &token, &[]).await, Err(Refusal::Proof(ProofFault::Missing)));
+    let [one, other] = [0, 0].map(|_| made(&key, json!({}), json!({})));
+    let refusal = bound(&door, &token, &[&one, &other]).await.expect_err("two are too many");
+    assert_eq!(refusal, Refusal::Proof(ProofFault::Several));
+    assert_eq!(refusal.status(), 401);
+    let challenge = door.challenge(&refusal).expect("a challenge");
+    let challenge = challenge.to_str().expect("a text");
+    assert!(challenge.starts_with("DPoP resource_metadata="), "{challenge}");
+    assert!(challenge.contains("error=\"invalid_dpop_proof\""), "{challenge}");
+    assert!(challenge.contains("algs=\"ES256 "), "{challenge}");
+    // What was refused was not used up.
+    assert!(bound(&door, &token, &[&one]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_proof_may_be_made_with_every_kind_of_key() {
+    let issuer = Issuer::new();
+    let door = issuer.door();
+    for way in ["ES256", "ES384", "EdDSA", "RS256"] {
+        let key = Signer::of(way);
+        let jkt = Key::parse(&key.jwk()).expect("a key").thumbprint();
+        let token = issuer.token(json!({ "cnf": { "jkt": jkt } }));
+        let proof = key.sign(
+            &json!({ "typ": "dpop+jwt", "alg": way, "jwk": key.jwk() }),
+            &json!({ "jti": way, "htm": "POST", "htu": RESOURCE, "iat": now(), "ath": hash(token.as_bytes()) }),
+        );
+        assert!(bound(&door, &token, &[&proof]).await.is_ok(), "{way}");
+    }
+}
+
+#[test]
+fn thumbprints_are_those_of_the_standards() {
+    // RFC 7638, section 3.1; RFC 8037, appendix A.3; RFC 9449, section 6.1.
+    let rsa = json!({ "kty": "RSA", "e": "AQAB", "alg": "RS256", "kid": "2011-04-29", "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw" });
+    let edwards = json!({ "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
+    let curve = json!({ "kty": "EC", "crv": "P-256", "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs", "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA" });
+    for (jwk, thumbprint) in [
+        (rsa, "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"),
+        (edwards, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"),
+        (curve, "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"),
+    ] {
+        assert_eq!(Key::parse(&jwk).expect("a key").thumbprint(), thumbprint);
+    }
+}

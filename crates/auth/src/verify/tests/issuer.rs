@@ -1,0 +1,249 @@
+//! An issuer in memory, keys of every kind, and a doorkeeper that believes it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
+    ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256,
+    RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use serde_json::{Value, json};
+
+use crate::fetch::{Answer, Fetch, FetchError, Fetching, Request};
+use crate::runner::now;
+use crate::scopes::Scopes;
+use crate::verify::{Asked, Doorkeeper, IssuerCheck, Principal, Refusal, Terms};
+
+pub const ISSUER: &str = "https://as.example.com";
+pub const RESOURCE: &str = "https://mcp.example.com/mcp";
+
+pub fn text(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A key that signs.
+pub enum Signer {
+    Curve(EcdsaKeyPair),
+    Edwards(Ed25519KeyPair),
+    Rsa(RsaKeyPair),
+}
+
+impl Signer {
+    pub fn of(algorithm: &str) -> Signer {
+        let curve = |how| Signer::Curve(EcdsaKeyPair::generate(how).expect("a key"));
+        match algorithm {
+            "ES256" => curve(&ECDSA_P256_SHA256_FIXED_SIGNING),
+            "ES384" => curve(&ECDSA_P384_SHA384_FIXED_SIGNING),
+            "ES512" => curve(&ECDSA_P521_SHA512_FIXED_SIGNING),
+            "EdDSA" => Signer::Edwards(Ed25519KeyPair::generate().expect("a key")),
+            _ => Signer::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
+        }
+    }
+
+    pub fn jwk(&self) -> Value {
+        match self {
+            Signer::Curve(pair) => {
+                let point = &pair.public_key().as_ref()[1..];
+                let (x, y) = point.split_at(point.len() / 2);
+                let curve = match x.len() {
+                    32 => "P-256",
+                    48 => "P-384",
+                    _ => "P-521",
+                };
+                json!({ "kty": "EC", "crv": curve, "x": text(x), "y": text(y) })
+            }
+            Signer::Edwards(pair) => {
+                json!({ "kty": "OKP", "crv": "Ed25519", "x": text(pair.public_key()) })
+            }
+            Signer::Rsa(pair) => {
+                // PKCS#1: what leads up to the modulus of 256 bytes is always as long, and the exponent is its end.
+                let der = pair.public_key().as_ref();
+                let (n, e) = (text(&der[9..265]), text(&der[der.len() - 3..]));
+                json!({ "kty": "RSA", "n": n, "e": e })
+            }
+        }
+    }
+
+    /// A statement that says it is signed like this, signed as well as this key can.
+    pub fn sign(&self, header: &Value, claims: &Value) -> String {
+        let said = format!("{}.{}", text(header.to_string()), text(claims.to_string()));
+        let random = SystemRandom::new();
+        let signature = match self {
+            Signer::Curve(pair) => {
+                pair.sign(&random, said.as_bytes()).expect("signed").as_ref().to_vec()
+            }
+            Signer::Edwards(pair) => pair.sign(said.as_bytes()).as_ref().to_vec(),
+            Signer::Rsa(pair) => {
+                let how = match header["alg"].as_str() {
+                    Some("RS384") => &RSA_PKCS1_SHA384,
+                    Some("RS512") => &RSA_PKCS1_SHA512,
+                    Some("PS256") => &RSA_PSS_SHA256,
+                    Some("PS384") => &RSA_PSS_SHA384,
+                    Some("PS512") => &RSA_PSS_SHA512,
+                    _ => &RSA_PKCS1_SHA256,
+                };
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(how, &random, said.as_bytes(), &mut signature).expect("signed");
+                signature
+            }
+        };
+        format!("{said}.{}", text(signature))
+    }
+}
+
+/// What the issuer does.
+#[derive(Clone)]
+pub enum Mood {
+    Good,
+    Down,
+    Hangs,
+    /// Answers this, wherever it is asked.
+    Says(Value),
+}
+
+/// An issuer with one key on the curve P-256.
+pub struct Issuer {
+    pub key: Signer,
+    pub mood: Mutex<Mood>,
+    pub keys: Mutex<Vec<Value>>,
+    pub name: Mutex<String>,
+    /// How often its keys were fetched, and its metadata.
+    pub key_fetches: AtomicUsize,
+    pub fetches: AtomicUsize,
+}
+
+impl Issuer {
+    pub fn new() -> Arc<Issuer> {
+        let key = Signer::of("ES256");
+        let keys = Mutex::new(vec![named(&key, "k1")]);
+        Arc::new(Issuer {
+            key,
+            mood: Mutex::new(Mood::Good),
+            keys,
+            name: Mutex::new(ISSUER.to_owned()),
+            key_fetches: AtomicUsize::new(0),
+            fetches: AtomicUsize::new(0),
+        })
+    }
+
+    pub fn is(&self, mood: Mood) {
+        *self.mood.lock().expect("unpoisoned") = mood;
+    }
+
+    pub fn has(&self, keys: &[Value]) {
+        *self.keys.lock().expect("unpoisoned") = keys.to_vec();
+    }
+
+    pub fn key_fetches(&self) -> usize {
+        self.key_fetches.load(Ordering::SeqCst)
+    }
+
+    /// A token as it should be, with changes; `null` takes a claim away.
+    pub fn token(&self, changes: Value) -> String {
+        self.key.sign(&json!({ "typ": "at+jwt", "alg": "ES256", "kid": "k1" }), &claims(changes))
+    }
+
+    pub fn door(self: &Arc<Issuer>) -> Doorkeeper {
+        self.door_for("")
+    }
+
+    /// A door that needs scopes.
+    pub fn door_for(self: &Arc<Issuer>, scopes: &str) -> Doorkeeper {
+        let terms = Terms {
+            issuer: ISSUER.to_owned(),
+            resource: RESOURCE.to_owned(),
+            audiences: Vec::new(),
+            scopes: Scopes::parse(scopes),
+        };
+        let check = IssuerCheck::new(terms, self.clone(), &[]).expect("good terms");
+        Doorkeeper::Issuer(Box::new(check))
+    }
+}
+
+pub fn named(key: &Signer, kid: &str) -> Value {
+    let mut jwk = key.jwk();
+    jwk["kid"] = json!(kid);
+    jwk
+}
+
+pub fn claims(changes: Value) -> Value {
+    let mut claims = json!({
+        "iss": ISSUER,
+        "sub": "ada",
+        "aud": RESOURCE,
+        "exp": now() + 600,
+        "iat": now(),
+        "client_id": "editor",
+        "scope": "tools read",
+    });
+    let map = claims.as_object_mut().expect("an object");
+    for (name, value) in changes.as_object().expect("an object") {
+        match value.is_null() {
+            true => map.shift_remove(name),
+            false => map.insert(name.clone(), value.clone()),
+        };
+    }
+    claims
+}
+
+impl Fetch for Issuer {
+    fn fetch<'a>(&'a self, request: Request) -> Fetching<'a> {
+        Box::pin(async move {
+            // Whoever else asks meanwhile gets a turn.
+            tokio::task::yield_now().await;
+            self.fetches.fetch_add(1, Ordering::SeqCst);
+            let is_keys = request.url.path() == "/jwks";
+            if is_keys {
+                self.key_fetches.fetch_add(1, Ordering::SeqCst);
+            }
+            let mood = self.mood.lock().expect("unpoisoned").clone();
+            let body = match mood {
+                Mood::Down => {
+                    let origin = ISSUER.to_owned();
+                    return Err(FetchError::Unreachable { origin, detail: "down".to_owned() });
+                }
+                Mood::Hangs => return std::future::pending().await,
+                Mood::Says(body) => body,
+                Mood::Good if is_keys => {
+                    json!({ "keys": *self.keys.lock().expect("unpoisoned") })
+                }
+                Mood::Good => {
+                    let name = self.name.lock().expect("unpoisoned");
+                    json!({ "issuer": *name, "jwks_uri": format!("{ISSUER}/jwks") })
+                }
+            };
+            let body = Bytes::from(body.to_string());
+            Ok(Answer { status: 200, headers: HeaderMap::new(), body })
+        })
+    }
+}
+
+/// Shows headers at a door, with `POST /mcp`.
+pub async fn knock(
+    door: &Doorkeeper,
+    headers: &[(&'static str, &str)],
+) -> Result<Principal, Refusal> {
+    let headers = headers_of(headers);
+    let target = Uri::from_static("/mcp?x=y");
+    door.verify(Asked { headers: &headers, method: &Method::POST, target: &target }).await
+}
+
+pub fn headers_of(all: &[(&'static str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in all {
+        headers.append(*name, HeaderValue::from_str(value).expect("a value"));
+    }
+    headers
+}
+
+/// Shows a token.
+pub async fn show(door: &Doorkeeper, token: &str) -> Result<Principal, Refusal> {
+    knock(door, &[("authorization", &format!("Bearer {token}"))]).await
+}

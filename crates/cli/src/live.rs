@@ -78,7 +78,17 @@ pub fn attended<T>(
     persistence: Persistence,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let options = options(session, persistence)?;
+    adapted(session, persistence, |options| options, work)
+}
+
+/// The same for a host that is a little different.
+pub fn adapted<T>(
+    session: &Session,
+    persistence: Persistence,
+    adapt: impl FnOnce(Options) -> Options,
+    work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let options = adapt(options(session, persistence)?);
     process::raise_file_limit();
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
@@ -226,6 +236,15 @@ pub fn tokens(session: &Session) -> Result<Option<usize>, Failure> {
         None => Ok(None),
         Some(_) => number(session, NAME, 0).map(Some),
     }
+}
+
+/// A way out for what is no server.
+pub fn way_out(session: &Session) -> Result<network::Network, Failure> {
+    let around = Around::default();
+    let usual = Options::new(session.machine.places.clone(), around).network;
+    network::Network::new(&network(session, usual)?).map_err(|error| {
+        Failure::new(Exit::Configuration, "there is no way out to the network").because(error)
+    })
 }
 
 /// The way out, as the variables that everybody uses describe it.

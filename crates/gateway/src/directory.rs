@@ -248,10 +248,6 @@ impl Directory {
         self.servers.iter().filter(move |it| it.has(name) || it.extensions().any(|it| it == name))
     }
 
-    pub(crate) fn facts(&self, server: &str) -> Option<&Facts> {
-        self.servers.iter().find(|it| *it.server == *server)
-    }
-
     /// The one server that an extension's method is for: an extension `a/b` owns the methods `b/…` and `a/b/…`.
     pub(crate) fn owner_of(&self, method: &str) -> Option<&Facts> {
         let owns = |extension: &str| {

@@ -1,12 +1,12 @@
 //! The gateway as a whole: what is served is kept fresh, and clients come in through one of the fronts.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::calling::Desk;
 use switchboard::engine::Host;
+use switchboard_config::permission::Rules;
 use switchboard_wire::era::Era;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -40,6 +40,11 @@ impl Gateway {
         keepers.spawn(keep_levels(relay.levels.subscribe(), Arc::downgrade(&relay)));
         let task = tokio::spawn(async move { while keepers.join_next().await.is_some() {} });
         (Gateway { relay, parking }, task)
+    }
+
+    /// The rules changed. What was answered for a session still holds.
+    pub fn set_rules(&self, rules: &Rules) {
+        self.relay.set_rules(rules);
     }
 
     /// Waits until every server is connected or is known not to be, but no longer than this.
@@ -112,6 +117,3 @@ async fn keep_levels(
         told = able;
     }
 }
-
-/// Runs until somebody wants it to end.
-pub(crate) type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

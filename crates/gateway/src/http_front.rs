@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use switchboard_auth::verify::{Asked as Shown, Doorkeeper};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -30,7 +31,7 @@ use crate::gateway::Gateway;
 use crate::head_guard::HeadGuard;
 use body::Body;
 use lobby::Lobby;
-use responses::{plain, refused};
+use responses::{json, plain, preflight, refused};
 
 /// The path that clients speak the protocol at.
 pub const PATH: &str = "/mcp";
@@ -46,6 +47,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub struct Door {
     /// Looks at every request's head.
     pub guard: HeadGuard,
+    /// Says who a request comes from.
+    pub doorkeeper: Doorkeeper,
     /// The most bytes that a request may have.
     pub largest_request: usize,
     /// How long a session lives on which nothing happens.
@@ -107,7 +110,9 @@ impl Gateway {
         let drained = async { while connections.join_next().await.is_some() {} };
         let _some_are_slow = timeout(DRAIN, drained).await;
         connections.shutdown().await;
-        drop(front);
+        if let Some(front) = Arc::into_inner(front) {
+            front.door.doorkeeper.close().await;
+        }
         let _panicked = keeping.await;
         Ok(())
     }
@@ -147,16 +152,31 @@ impl HttpFront {
             meters.refused.fetch_add(1, Ordering::Relaxed);
             return refused(error.status, &error.reason.to_string());
         }
+        if let Some(headers) = self.door.guard.preflight(&request) {
+            return preflight(headers);
+        }
+        let mut shared = HeaderMap::new();
+        self.door.guard.share(request.headers(), &mut shared);
+        let mut response = self.routed(request).await;
+        response.headers_mut().extend(shared);
+        response
+    }
+
+    async fn routed(&self, request: Request<Incoming>) -> Response<Body> {
         match (request.method(), request.uri().path()) {
             (_, PATH) => self.at_protocol(request).await,
             (&Method::GET, "/healthz") => plain(StatusCode::OK, "ok\n"),
             (&Method::GET, "/readyz") => self.readiness(),
+            (&Method::GET, path) if self.is_about_us(path) => self.document(),
             (_, _) => refused(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }
 
     async fn at_protocol(&self, request: Request<Incoming>) -> Response<Body> {
-        let principal: Arc<str> = "local".into();
+        let principal = match self.principal(&request).await {
+            Ok(principal) => principal,
+            Err(response) => return *response,
+        };
         match *request.method() {
             Method::POST => self.posted(request, principal).await,
             Method::GET => self.opened_stream(&request, &principal).await,
@@ -168,6 +188,40 @@ impl HttpFront {
                 response.headers_mut().insert(http::header::ALLOW, allowed);
                 response
             }
+        }
+    }
+
+    /// Who a request comes from, or what they are told who may not come in.
+    async fn principal(
+        &self,
+        request: &Request<Incoming>,
+    ) -> Result<Arc<str>, Box<Response<Body>>> {
+        let keeper = &self.door.doorkeeper;
+        let (headers, method, target) = (request.headers(), request.method(), request.uri());
+        let verified = match keeper.known(headers) {
+            Some(principal) => Ok(principal),
+            None => keeper.verify(Shown { headers, method, target }).await,
+        };
+        verified.map(|it| it.to_string().into()).map_err(|refusal| {
+            self.gateway.relay.meters.refused.fetch_add(1, Ordering::Relaxed);
+            let mut response = refused(refusal.status(), &refusal.to_string());
+            if let Some(challenge) = keeper.challenge(&refusal) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            Box::new(response)
+        })
+    }
+
+    /// Is it where one reads how to sign in?
+    fn is_about_us(&self, path: &str) -> bool {
+        let resource = self.door.doorkeeper.resource();
+        resource.is_some_and(|it| it.metadata_url().path() == path)
+    }
+
+    fn document(&self) -> Response<Body> {
+        match self.door.doorkeeper.document() {
+            Some(document) => json(StatusCode::OK, document.to_string().into()),
+            None => refused(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }
 

@@ -17,7 +17,7 @@ use switchboard::calling::{Desk, ToolCall};
 use switchboard::catalogue::List;
 use switchboard::engine::Host;
 use switchboard::pool::tool::Tool;
-use switchboard_config::permission;
+use switchboard_config::permission::{self, Rules};
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
 use switchboard_wire::era::Era;
@@ -116,6 +116,14 @@ impl Relay {
             kept = desks.entry(principal.clone()).or_insert(desk).clone();
         });
         kept
+    }
+
+    /// The rules changed.
+    pub(crate) fn set_rules(&self, rules: &Rules) {
+        self.desk.rules.replace(rules.clone());
+        for desk in self.desks.borrow().values() {
+            desk.rules.replace(rules.clone());
+        }
     }
 
     /// May this principal see the tool?

@@ -68,7 +68,7 @@ impl Gateway {
         }
         front.questions.shutdown().await;
         if let Some(guest) = &front.opened {
-            front.gateway.relay.levels.send_modify(|it| drop(it.remove(&guest.number)));
+            front.gateway.relay.levels.send_if_modified(|it| it.remove(&guest.number).is_some());
         }
         front.peer.hang_up();
         drop(front);

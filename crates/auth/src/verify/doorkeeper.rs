@@ -1,6 +1,8 @@
 //! The port at which requests show who they come from. Whom we have seen is let in without waiting ([`Doorkeeper::known`]);
 //! everybody else is looked at ([`Doorkeeper::verify`]), and told what is missing ([`Doorkeeper::challenge`]).
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::Value;
 use thiserror::Error;
@@ -20,7 +22,7 @@ pub enum Doorkeeper {
     /// Nobody is asked: whoever comes is this one. For loopback only.
     Nobody(Principal),
     /// Who is on a list.
-    List(BearerList),
+    List(Arc<BearerList>),
     /// Whom an issuer vouches for.
     Issuer(Box<IssuerCheck>),
 }

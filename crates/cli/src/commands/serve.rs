@@ -1,15 +1,19 @@
 //! `swb serve`: is a server itself, for any client that starts it, over standard input and output.
 //! Nothing but the protocol goes to standard output.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
+use switchboard_gateway::{Names, Terms, ToolsShown, exposing};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
+use crate::pool_service::{self, Admission, HttpService, Service};
 use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
@@ -22,10 +26,70 @@ pub struct Serve {
     /// the client works in, or the working folder
     #[arg(long = "root", value_name = "FOLDER")]
     pub roots: Vec<PathBuf>,
+    /// Serve every server that is configured, as one
+    #[arg(long, conflicts_with = "roots")]
+    pub pool: bool,
+    /// Listen for clients at an address, such as 127.0.0.1:8808, instead of standard input
+    #[arg(long, value_name = "ADDRESS", requires = "pool")]
+    pub http: Option<SocketAddr>,
+    /// How tools and prompts are called: prefixed with their server's name, plain, or prefixed on-collision
+    #[arg(long, value_name = "NAMES", default_value = "prefixed", requires = "pool", value_parser = parse_names)]
+    pub names: Names,
+    /// Serve only what these rules name, such as github or github__list_*; may be repeated
+    #[arg(long, value_name = "RULE", requires = "pool", value_delimiter = ',', value_parser = parse_rule)]
+    pub expose: Vec<ToolRule>,
+    /// How tools are shown: all of them, or by search (`search_tools` and `call_tool` stand for all)
+    #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_shown)]
+    pub tools: ToolsShown,
+    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
+    pub mode: Option<Mode>,
+    /// Let in who has a token of this file: one `name: token` a line
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub token_file: Option<PathBuf>,
+    /// Let in who has a token of this authorization server
+    #[arg(long, value_name = "ISSUER", requires = "http", conflicts_with = "token_file")]
+    pub oauth: Option<String>,
+    /// Let in everybody who reaches the address, which must be one of this machine alone
+    #[arg(long, requires = "http", conflicts_with_all = ["token_file", "oauth"])]
+    pub no_auth: bool,
+    /// Our URL, as clients see it, where that is not the address; tokens must be made out to it
+    #[arg(long, value_name = "URL", requires = "http")]
+    pub url: Option<String>,
+    /// A name that we are reached by, besides the address; may be repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub allow_host: Vec<String>,
+    /// A web page's origin that may use us; may be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub allow_origin: Vec<String>,
+}
+
+fn parse_names(text: &str) -> Result<Names, String> {
+    match text {
+        "prefixed" => Ok(Names::Prefixed),
+        "plain" => Ok(Names::Plain),
+        "on-collision" => Ok(Names::OnCollision),
+        _ => Err("it is `prefixed`, `plain` or `on-collision`".to_owned()),
+    }
+}
+
+fn parse_shown(text: &str) -> Result<ToolsShown, String> {
+    match text {
+        "all" => Ok(ToolsShown::All),
+        "search" => Ok(ToolsShown::Search),
+        _ => Err("it is `all` or `search`".to_owned()),
+    }
+}
+
+fn parse_rule(text: &str) -> Result<ToolRule, String> {
+    exposing(text).map_err(|error| error.kind.to_string())
 }
 
 /// Runs the command. Its end, however it comes about, is a good one: that is how clients end their servers.
 pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
+    if arguments.pool {
+        return pool_service::run(session, service(arguments, session)?);
+    }
     let (roots, client_roots) = folders(arguments, session)?;
     let settings = workbench::settings(session, roots, client_roots);
     process::raise_file_limit();
@@ -48,6 +112,52 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
     // A thread may still wait for standard input, which nobody closes.
     runtime.shutdown_background();
     outcome
+}
+
+fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
+    let http = match arguments.http {
+        None => None,
+        Some(address) => Some(HttpService {
+            address,
+            admission: admission(arguments, session, address)?,
+            hosts: arguments.allow_host.clone(),
+            origins: arguments.allow_origin.clone(),
+            url: arguments.url.clone(),
+        }),
+    };
+    let terms = Terms {
+        names: arguments.names,
+        exposed: arguments.expose.clone(),
+        tools: arguments.tools,
+    };
+    Ok(Service { terms, mode: arguments.mode, http })
+}
+
+/// Nobody is let in by omission.
+fn admission(
+    arguments: &Serve,
+    session: &Session,
+    address: SocketAddr,
+) -> Result<Admission, Failure> {
+    if let Some(file) = &arguments.token_file {
+        return pool_service::token_file(&session.machine.working_folder.join(file));
+    }
+    if let Some(issuer) = &arguments.oauth {
+        return Ok(Admission::Issued(issuer.clone()));
+    }
+    match (arguments.no_auth, address.ip().is_loopback()) {
+        (true, true) => Ok(Admission::Everybody),
+        (true, false) => {
+            let message = "--no-auth: everybody who can reach that address could use your servers";
+            Err(Failure::new(Exit::Usage, message)
+                .hint("listen at 127.0.0.1, or use `--token-file`"))
+        }
+        (false, _) => {
+            let message = "--http: it must be said who may come in";
+            Err(Failure::new(Exit::Usage, message)
+                .hint("`--token-file FILE`, `--oauth ISSUER`, or `--no-auth` on this machine alone"))
+        }
+    }
 }
 
 fn folders(arguments: &Serve, session: &Session) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {

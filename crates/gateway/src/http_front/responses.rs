@@ -1,7 +1,7 @@
 //! Responses, and events of streams, as bytes.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use switchboard_wire::message::{Id, Message, RemoteError};
 
 use super::body::Body;
@@ -42,6 +42,14 @@ pub(super) fn json(status: StatusCode, bytes: Bytes) -> Response<Body> {
 pub(super) fn accepted() -> Response<Body> {
     let mut response = Response::new(Body::Whole(None));
     *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+/// What a browser is told that asks first.
+pub(super) fn preflight(headers: HeaderMap) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    *response.headers_mut() = headers;
     response
 }
 

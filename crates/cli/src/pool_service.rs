@@ -1,0 +1,217 @@
+//! Serves the whole pool to programs: a host, its gateway, and the door that clients come in by.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::auth::fetch::Online;
+use switchboard::auth::scopes::Scopes;
+use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, Terms as TokenTerms};
+use switchboard::config::permission::Mode;
+use switchboard::config::shown::printable;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::Host;
+use switchboard::inquiry::Nobody;
+use switchboard::load::Configuration;
+use switchboard::reload::Follower;
+use switchboard::wire::introduction::Ability;
+use switchboard_gateway::head_guard::HeadGuard;
+use switchboard_gateway::{Door, Gateway, PATH, Terms};
+use tokio::net::TcpListener;
+
+use crate::control;
+use crate::desk;
+use crate::exit::Exit;
+use crate::live::{self, Interrupts};
+use crate::outcome::{Done, Failure};
+use crate::report;
+use crate::session::Session;
+use crate::standard_streams;
+
+/// How long clients wait for servers that are slow to connect; those that come later are announced.
+const SETTLE: Duration = Duration::from_secs(10);
+/// How often the file of tokens is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What is served, and to whom.
+#[derive(Debug)]
+pub struct Service {
+    /// What is served, and how.
+    pub terms: Terms,
+    /// How much is asked.
+    pub mode: Option<Mode>,
+    /// Where; standard input and output where nowhere else.
+    pub http: Option<HttpService>,
+}
+
+/// A door to the network.
+#[derive(Debug)]
+pub struct HttpService {
+    /// The address to listen at.
+    pub address: SocketAddr,
+    /// Who may come in.
+    pub admission: Admission,
+    /// Names that we are reached by, besides our own.
+    pub hosts: Vec<String>,
+    /// Pages that may use us.
+    pub origins: Vec<String>,
+    /// Our address, as clients see it.
+    pub url: Option<String>,
+}
+
+/// Who may come in.
+#[derive(Debug)]
+pub enum Admission {
+    /// Everybody who can reach us.
+    Everybody,
+    /// Those whose tokens are in a file.
+    Listed(BearerList),
+    /// Those whose tokens an issuer signed.
+    Issued(String),
+}
+
+/// Serves until whoever started us has enough.
+pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
+    let configuration = session.load()?;
+    let adapted = |mut options: switchboard::engine::Options| {
+        // Questions that belong to no client's call, and leave that no client can be asked for.
+        options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
+        options.lent = vec![Ability::Sampling];
+        options
+    };
+    live::adapted(session, Persistence::Patient, adapted, async |host, interrupts| {
+        live::apply(host, &configuration, &[]).await;
+        let mut desk = desk::desk(session, &configuration, host, service.mode)?;
+        desk.consent = Arc::new(Nobody("nobody can be asked for leave".to_owned()));
+        let audit = desk.audit.clone();
+        let (gateway, task) = Gateway::open(host, desk, service.terms);
+        let control = control::serve(host.clone(), &session.machine.places.running());
+        let served = {
+            let following = follow(session, host, &gateway, &configuration);
+            tokio::pin!(following);
+            let serving = serve(session, &gateway, service.http, interrupts);
+            tokio::pin!(serving);
+            tokio::select! {
+                served = &mut serving => served,
+                Err(failure) = &mut following => Err(failure),
+            }
+        };
+        control.end().await;
+        drop(gateway);
+        host.stop().await;
+        let _panicked = task.await;
+        audit.settle().await;
+        served.map(|()| Done::default())
+    })
+}
+
+/// Picks up changes of the configuration while clients are there. Does not end by itself.
+async fn follow(
+    session: &Session,
+    host: &Host,
+    gateway: &Gateway,
+    configuration: &Configuration,
+) -> Result<(), Failure> {
+    let follower = Follower::start(session.surroundings(), configuration);
+    let Ok(mut follower) = follower else { return std::future::pending().await };
+    while let Some(configuration) = follower.next().await {
+        live::apply(host, &configuration, &[]).await;
+        gateway.set_rules(&configuration.rules);
+    }
+    std::future::pending().await
+}
+
+async fn serve(
+    session: &Session,
+    gateway: &Gateway,
+    http: Option<HttpService>,
+    interrupts: &mut Interrupts,
+) -> Result<(), Failure> {
+    let Some(http) = http else {
+        let (link, written) = standard_streams::link().map_err(|error| {
+            Failure::new(Exit::Failure, "threads cannot be started").because(error)
+        })?;
+        gateway.settle(SETTLE).await;
+        gateway.serve_link(link, "stdio", interrupts.next()).await;
+        written.wait().await;
+        return Ok(());
+    };
+    let cannot_listen = |error| {
+        let message = format!("--http: cannot listen at {}", http.address);
+        Failure::new(Exit::Failure, &message).because(error)
+    };
+    let listener = TcpListener::bind(http.address).await.map_err(cannot_listen)?;
+    let bound = listener.local_addr().map_err(cannot_listen)?;
+    let guard = HeadGuard::new(bound, &http.hosts, &http.origins).map_err(|error| {
+        Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
+            .because(error.kind)
+    })?;
+    let url = http.url.unwrap_or_else(|| format!("http://{bound}{PATH}"));
+    let (doorkeeper, list) = doorkeeper(session, http.admission, &url)?;
+    let door = Door {
+        guard,
+        doorkeeper,
+        largest_request: Door::LARGEST_REQUEST,
+        idle: Door::IDLE,
+    };
+    gateway.settle(SETTLE).await;
+    report::say(&format!("listening on http://{bound}{PATH}\n"));
+    let serving = gateway.serve_http(listener, door, interrupts.next());
+    let served = tokio::select! {
+        served = serving => served,
+        () = looked_after(list) => Ok(()),
+    };
+    served.map_err(|error| Failure::new(Exit::Failure, "cannot serve any more").because(error))
+}
+
+fn doorkeeper(
+    session: &Session,
+    admission: Admission,
+    url: &str,
+) -> Result<(Doorkeeper, Option<Arc<BearerList>>), Failure> {
+    match admission {
+        Admission::Everybody => Ok((Doorkeeper::nobody(), None)),
+        Admission::Listed(list) => {
+            let list = Arc::new(list);
+            Ok((Doorkeeper::List(list.clone()), Some(list)))
+        }
+        Admission::Issued(issuer) => {
+            let terms = TokenTerms {
+                issuer,
+                resource: url.to_owned(),
+                audiences: Vec::new(),
+                scopes: Scopes::default(),
+            };
+            let check = IssuerCheck::new(terms, Arc::new(Online::new(live::way_out(session)?)), &[]);
+            let check = check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
+            Ok((Doorkeeper::Issuer(Box::new(check)), None))
+        }
+    }
+}
+
+/// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
+async fn looked_after(list: Option<Arc<BearerList>>) {
+    let Some(list) = list else { return std::future::pending().await };
+    let mut said = String::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let reading = list.clone();
+        let refreshed = tokio::task::spawn_blocking(move || reading.refresh()).await;
+        let now = match refreshed {
+            Ok(Err(error)) => format!("{error}"),
+            Ok(Ok(_)) | Err(_) => String::new(),
+        };
+        if now != said && !now.is_empty() {
+            report::aside(&format!("{now}; the tokens that were read last still count\n"));
+        }
+        said = now;
+    }
+}
+
+/// Reads a file of tokens.
+pub fn token_file(path: &Path) -> Result<Admission, Failure> {
+    BearerList::open(path).map(Admission::Listed).map_err(|error| {
+        Failure::new(Exit::Usage, &format!("--token-file: {error}")).because(error.kind)
+    })
+}

@@ -31,13 +31,13 @@ impl CutStreams {
 
 /// How many events of its stream the client gets to see.
 fn events_of(message: &ClientJsonRpcMessage) -> usize {
-    let JsonRpcMessage::Request(request) = message else {
-        return usize::MAX;
-    };
-    match &request.request {
-        ClientRequest::CallToolRequest(call) if call.params.name == CUT => 1,
-        _ => usize::MAX,
+    if let JsonRpcMessage::Request(request) = message
+        && let ClientRequest::CallToolRequest(call) = &request.request
+        && call.params.name == CUT
+    {
+        return 1;
     }
+    usize::MAX
 }
 
 impl SessionManager for CutStreams {

@@ -106,7 +106,11 @@ impl ServerHandler for FixtureServer {
             "extensions": extensions,
         }));
         let mut info = ServerConfig::new(capabilities);
-        info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        // What `initialize` falls back to; a server of the new protocol alone has nothing to fall back to.
+        info.protocol_version = match self.era {
+            Era::Both | Era::Legacy => ProtocolVersion::LATEST_WITH_INITIALIZE,
+            Era::Modern => ProtocolVersion::LATEST,
+        };
         info.server_info = Implementation::new("conformance-upstream", env!("CARGO_PKG_VERSION"));
         info
     }

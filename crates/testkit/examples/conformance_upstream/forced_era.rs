@@ -65,8 +65,8 @@ impl Era {
 /// Refuses versions that the older protocol does not have, in the words of its servers.
 pub async fn refuse_the_new(request: Request, next: Next) -> Response<Body> {
     let version = request.headers().get(VERSION_HEADER);
-    let is_known =
-        version.is_none_or(|version| OLD.iter().any(|it| version.as_bytes() == it.as_str().as_bytes()));
+    let is_known = version
+        .is_none_or(|version| OLD.iter().any(|it| version.as_bytes() == it.as_str().as_bytes()));
     if is_known {
         return next.run(request).await;
     }

@@ -89,11 +89,11 @@ async fn serve_http(server: FixtureServer, era: Era, at: &str) -> Result<(), Box
         .with_allowed_origins(ORIGINS)
         .enforce_origin_validation();
     if era == Era::Modern {
-        config = config.with_legacy_session_mode(false).with_stateless_protocol_metadata_required(true);
+        config =
+            config.with_legacy_session_mode(false).with_stateless_protocol_metadata_required(true);
     }
     let sessions = Arc::new(CutStreams::new());
-    let service =
-        StreamableHttpService::new(move || Ok(server.for_another()), sessions, config);
+    let service = StreamableHttpService::new(move || Ok(server.for_another()), sessions, config);
     let mut router = Router::new().route_service("/mcp", service);
     if era == Era::Legacy {
         router = router.layer(from_fn(refuse_the_new));

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult,
-    ErrorData,
+    CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult, ErrorData,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskManager, TaskOptions};
@@ -89,8 +88,7 @@ async fn protocol_error_job() -> Result<CallToolResult, TaskExit> {
 
 async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let file = call.text("filename").unwrap_or("it").to_owned();
-    let question =
-        Question::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
+    let question = Question::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
     if !knows_tasks(call.context) {
         return Ok(match ask(call.context, call.given(), &[question]).await? {
             Asked::Later(later) => later.into(),
@@ -107,9 +105,9 @@ async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> 
 
 /// Nothing is deleted; it is a fixture.
 fn confirmed(file: &str, answer: &Json) -> String {
-    match &answer["content"]["confirm"] {
-        Json::Bool(true) => format!("{file} would be deleted"),
-        _ => format!("{file} stays"),
+    match answer["content"]["confirm"].as_bool() {
+        Some(true) => format!("{file} would be deleted"),
+        Some(false) | None => format!("{file} stays"),
     }
 }
 

@@ -87,10 +87,12 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
             sleep(AWAY).await;
             Ok(said("You came back for this"))
         }
-        "test_missing_capability" => match json!(call.context.client_capabilities())["sampling"] {
-            Json::Null => Err(missing_capability("sampling")),
-            _ => Ok(said("The client has a model")),
-        },
+        "test_missing_capability" => {
+            match Question::sampling("never asked", "", 1).is_answerable(call.context) {
+                true => Ok(said("The client has a model")),
+                false => Err(missing_capability("sampling")),
+            }
+        }
         "test_sampling" => {
             let question = Question::sampling("answer", call.needed("prompt")?, 100);
             asked(call, question, |answer| {

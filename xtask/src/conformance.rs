@@ -57,10 +57,10 @@ impl fmt::Display for SuiteError {
                 "the suite lists {listed} scenarios for {}, and should list {wanted}",
                 group.title(),
             ),
-            SuiteError::NothingToRun => out.write_str("no scenario has such a name"),
+            SuiteError::NothingToRun => out.write_str("no scenario or server has such a name"),
             SuiteError::Option(word) => write!(
                 out,
-                "`{word}` is not an option, or lacks its value; there are --upstream-only and --url URL"
+                "`{word}` is not an option, or lacks its value; there are --upstream-only, --url URL and --subject PART"
             ),
             SuiteError::Silent(program) => write!(out, "`{program}` did not say where it listens"),
             SuiteError::Io(path, _) => write!(out, "`{}` cannot be used", path.display()),

@@ -25,12 +25,18 @@ enum Wish {
 /// Installs the suite, builds what is tested, runs every scenario that holds one of the words, and prints a table. A
 /// whole run of the gateway is written to the docs as well.
 pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
-    let (wish, words) = parsed(words)?;
-    let (subjects, build) = match &wish {
+    let Asked { wish, only, words } = Asked::parse(words)?;
+    let (mut subjects, build) = match &wish {
         Wish::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),
         Wish::Upstreams => (all_upstreams(), Some("--example conformance_upstream")),
         Wish::Elsewhere(url) => (vec![Subject::Elsewhere(url.clone())], None),
     };
+    if let Some(part) = &only {
+        subjects.retain(|subject| subject.title().contains(part));
+    }
+    if subjects.is_empty() {
+        return Err(SuiteError::NothingToRun.into());
+    }
     let suite = Suite::install(workshop)?;
     if let Some(what) = build {
         let build = workshop.cargo(&format!("build --workspace {what} --locked"));
@@ -44,7 +50,7 @@ pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
         rows.push(Row { subject: subject.title(), scores });
     }
     println!("{}", page::server_tables(&rows));
-    if wish == Wish::Gateways && words.is_empty() {
+    if wish == Wish::Gateways && only.is_none() && words.is_empty() {
         super::write_page(workshop, &Block::SERVER, &page::server_tables(&rows))?;
     }
     super::judged(rows.iter().flat_map(|row| &row.scores))
@@ -58,62 +64,92 @@ fn scores(
     let title = subject.title();
     eprintln!("==> {title}");
     let running = subject.start(suite.workshop)?;
-    let mut scores = Vec::new();
-    for planned in wanted.iter().filter(|it| subject.has(it.group)) {
+    let place = title.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
+    let command = || {
         let mut command = suite.command();
         command.args(["server", "--url", running.url()]);
-        let score = suite.score(planned, &title.replace(' ', "-"), command)?;
-        eprintln!("    {}", page::line(&score));
-        scores.push(score);
+        command
+    };
+    let mut scores = Vec::new();
+    for group in Side::Server.groups().iter().filter(|group| subject.has(**group)) {
+        let those: Vec<&Planned> = wanted.iter().copied().filter(|it| it.group == *group).collect();
+        let is_whole = those.len() == group.size(Side::Server);
+        let fresh = match group.version().filter(|_| is_whole) {
+            Some(version) => suite.scores_of_version(&those, version, &place, command())?,
+            None => {
+                let score = |it: &&Planned| suite.score(it, &place, command());
+                those.iter().map(score).collect::<Result<Vec<Score>, SuiteError>>()?
+            }
+        };
+        fresh.iter().for_each(|score| eprintln!("    {}", page::line(score)));
+        scores.extend(fresh);
     }
     Ok(scores)
 }
 
-/// The options, and the words that are left.
-fn parsed(words: &[String]) -> Result<(Wish, Vec<String>), SuiteError> {
-    let mut wish = Wish::Gateways;
-    let mut left = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--upstream-only" => wish = Wish::Upstreams,
-            "--url" => {
-                let url = words.next().ok_or_else(|| SuiteError::Option(word.clone()))?;
-                wish = Wish::Elsewhere(url.clone());
+/// What somebody typed.
+#[derive(Debug, Eq, PartialEq)]
+struct Asked {
+    wish: Wish,
+    /// Only servers whose title holds this.
+    only: Option<String>,
+    /// Only scenarios whose name holds one of these.
+    words: Vec<String>,
+}
+
+impl Asked {
+    fn parse(typed: &[String]) -> Result<Asked, SuiteError> {
+        let mut asked = Asked { wish: Wish::Gateways, only: None, words: Vec::new() };
+        let mut typed = typed.iter();
+        while let Some(word) = typed.next() {
+            let mut value = || {
+                let value = typed.next().cloned();
+                value.ok_or_else(|| SuiteError::Option(word.clone()))
+            };
+            match word.as_str() {
+                "--upstream-only" => asked.wish = Wish::Upstreams,
+                "--url" => asked.wish = Wish::Elsewhere(value()?),
+                "--subject" => asked.only = Some(value()?),
+                option if option.starts_with('-') => {
+                    return Err(SuiteError::Option(word.clone()));
+                }
+                _ => asked.words.push(word.clone()),
             }
-            option if option.starts_with('-') => return Err(SuiteError::Option(word.clone())),
-            _ => left.push(word.clone()),
         }
+        Ok(asked)
     }
-    Ok((wish, left))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(line: &str, wish: Option<(Wish, &[&str])>) {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let parsed = parsed(&words).ok();
-        let wish =
-            wish.map(|(wish, left)| (wish, left.iter().map(|it| (*it).to_owned()).collect()));
-        assert_eq!(parsed, wish, "{line}");
+    fn check(line: &str, wish: Wish, only: Option<&str>, words: &[&str]) {
+        let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let words = words.iter().map(|it| (*it).to_owned()).collect();
+        let expected = Asked { wish, only: only.map(str::to_owned), words };
+        assert_eq!(Asked::parse(&typed).unwrap(), expected, "{line}");
     }
 
     #[test]
     fn options_choose_the_server_and_words_the_scenarios() {
-        check("", Some((Wish::Gateways, &[])));
-        check("tools caching", Some((Wish::Gateways, &["tools", "caching"])));
-        check("--upstream-only tools", Some((Wish::Upstreams, &["tools"])));
+        check("", Wish::Gateways, None, &[]);
         check(
-            "--url http://localhost:1/mcp",
-            Some((Wish::Elsewhere("http://localhost:1/mcp".into()), &[])),
+            "tools --subject stdio caching",
+            Wish::Gateways,
+            Some("stdio"),
+            &["tools", "caching"],
         );
+        check("--upstream-only tools", Wish::Upstreams, None, &["tools"]);
+        let url = "http://localhost:1/mcp";
+        check(&format!("--url {url}"), Wish::Elsewhere(url.to_owned()), None, &[]);
     }
 
     #[test]
     fn what_is_no_option_is_refused() {
-        check("--upstream", None);
-        check("tools --url", None);
+        for line in ["--upstream", "tools --url", "--subject"] {
+            let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert!(matches!(Asked::parse(&typed), Err(SuiteError::Option(_))), "{line}");
+        }
     }
 }

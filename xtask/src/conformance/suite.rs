@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use super::scenarios::Planned;
 use super::score::{self, Score};
@@ -89,6 +89,26 @@ impl<'a> Suite<'a> {
         command
     }
 
+    /// Runs every scenario of a version in one go, which spares the start of the suite for each. The command tests a
+    /// server. One of which the suite leaves no checks has shown nothing.
+    pub fn scores_of_version(
+        &self,
+        planned: &[&Planned],
+        version: &str,
+        place: &str,
+        mut command: Command,
+    ) -> Result<Vec<Score>, SuiteError> {
+        let results = self.folder.join("results").join(place).join(version);
+        command.args(["--suite", "all", "--spec-version", version, "--timeout", PATIENCE]);
+        self.run_into(&results, command)?;
+        let score = |it: &&Planned| {
+            let checks = score::checks_of_server(&results, &it.scenario);
+            let checks = checks.map_err(|error| io_error(&results, error))?;
+            Ok(Score::new((*it).clone(), &checks, true))
+        };
+        planned.iter().map(score).collect()
+    }
+
     /// Runs one scenario and counts its checks. `place` tells its results from those of other runs.
     pub fn score(
         &self,
@@ -97,18 +117,23 @@ impl<'a> Suite<'a> {
         mut command: Command,
     ) -> Result<Score, SuiteError> {
         let name = planned.scenario.replace('/', "-");
-        let results =
-            self.folder.join("results").join(place).join(planned.group.title()).join(name);
-        let _absent = fs::remove_dir_all(&results);
-        fs::create_dir_all(&results).map_err(|error| io_error(&results, error))?;
+        let place = self.folder.join("results").join(place);
+        let results = place.join(planned.group.title()).join(name);
         command.args(["--scenario", &planned.scenario, "--timeout", PATIENCE]);
         if let Some(version) = planned.group.version() {
             command.args(["--spec-version", version]);
         }
-        command.arg("-o").arg(&results);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status().map_err(|error| io_error(&self.program(), error))?;
+        let status = self.run_into(&results, command)?;
         let checks = score::checks_below(&results).map_err(|error| io_error(&results, error))?;
         Ok(Score::new(planned.clone(), &checks, status.success()))
+    }
+
+    /// Runs it with a folder of its own for what it finds out.
+    fn run_into(&self, results: &Path, mut command: Command) -> Result<ExitStatus, SuiteError> {
+        let _absent = fs::remove_dir_all(results);
+        fs::create_dir_all(results).map_err(|error| io_error(results, error))?;
+        command.arg("-o").arg(results);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().map_err(|error| io_error(&self.program(), error))
     }
 }

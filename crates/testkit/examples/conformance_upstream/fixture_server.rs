@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use rmcp::model::*;
-use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::task_manager::TaskManager;
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value as Json, json};
@@ -119,10 +119,17 @@ impl ServerHandler for FixtureServer {
         Cow::Borrowed(self.era.versions())
     }
 
-    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let answer = self.negotiate_initialize(&request)?;
+        context.peer.set_peer_info(request);
         let (subscribed, changes) = (self.subscribed.clone(), self.stage.crier.listen());
         // Ends with the connection, as soon as there is something to tell.
         tokio::spawn(async move { tell_session(context.peer, &subscribed, changes).await });
+        Ok(answer)
     }
 
     async fn list_tools(

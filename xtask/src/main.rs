@@ -27,8 +27,11 @@ Chores:
   check             the same
   tidy              only the walls: who may use what, and where
   servers           install the servers of other people that tests talk to
-  conformance [WORD...]
+  conformance [client] [WORD...]
                     install and run the official client suite; only scenarios that hold a WORD, where there are any
+  conformance server [--upstream-only | --url URL] [--subject PART] [WORD...]
+                    the same for the server suite: against the gateway, against what stands behind it, or elsewhere;
+                    only servers whose title in the table holds PART
   docs              write the reference pages and the outputs shown in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
   help              this text

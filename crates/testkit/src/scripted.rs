@@ -46,17 +46,22 @@ impl Scripted {
     }
 }
 
-/// Where the program is: built as an example, next to the tests that run now.
+/// Where the program is that follows a script.
 pub fn program() -> PathBuf {
+    example("scripted")
+}
+
+/// Where a program of this crate is: built as an example, next to the tests that run now.
+pub fn example(name: &str) -> PathBuf {
     let running = env::current_exe().expect("a test knows its own program");
     let found = running
         .ancestors()
         .skip(1)
-        .map(|folder| folder.join("examples").join("scripted"))
+        .map(|folder| folder.join("examples").join(name))
         .find(|it| it.is_file());
     found.unwrap_or_else(|| {
         panic!(
-            "the program `scripted` is not built beside {}; build and test with `--workspace`, \
+            "the program `{name}` is not built beside {}; build and test with `--workspace`, \
              which builds the examples of every crate",
             running.display()
         )

@@ -1,12 +1,50 @@
-//! How scores are shown: a line while the suite runs, a summary at the end, the table of the docs.
+//! How scores are shown: a line while the suite runs, a summary at the end, the tables of the docs.
 
 use std::fmt::Write;
 
-use super::scenarios::Group;
+use super::scenarios::{Group, Side};
 use super::score::Score;
 
-const BEGIN: &str = "<!-- begin: written by `cargo xtask conformance` -->";
 const END: &str = "<!-- end -->";
+const BAD: &str = "✗";
+
+/// A part of the docs that is written by a run, between two marks.
+#[derive(Debug)]
+pub struct Block {
+    begin: &'static str,
+}
+
+impl Block {
+    /// What came of the client's scenarios.
+    pub const CLIENT: Block =
+        Block { begin: "<!-- begin: written by `cargo xtask conformance` -->" };
+    /// What came of the server's scenarios.
+    pub const SERVER: Block =
+        Block { begin: "<!-- begin: written by `cargo xtask conformance server` -->" };
+
+    /// The page with this block written again; a page without its marks gets them at its end.
+    pub fn written(&self, page: &str, text: &str) -> String {
+        let begin = self.begin;
+        let marks = page.find(begin).and_then(|from| {
+            let length = page[from..].find(END)?;
+            Some((from, from + length + END.len()))
+        });
+        let (before, after) = match marks {
+            Some((from, to)) => (page[..from].to_owned(), &page[to..]),
+            None => (format!("{}\n\n", page.trim_end()), "\n"),
+        };
+        format!("{before}{begin}\n\n{text}\n{END}{after}")
+    }
+}
+
+/// What came of one server.
+#[derive(Debug)]
+pub struct Result {
+    /// What it is called.
+    pub subject: String,
+    /// Its scenarios.
+    pub scores: Vec<Score>,
+}
 
 /// One scenario in a line.
 pub fn line(score: &Score) -> String {
@@ -25,12 +63,12 @@ pub fn line(score: &Score) -> String {
 }
 
 /// One row a group, for the terminal and for the docs.
-pub fn summary(scores: &[Score]) -> String {
+pub fn summary(side: Side, scores: &[Score]) -> String {
     let mut text =
         "| | scenarios | SUCCESS | FAILURE | WARNING | SKIPPED | expected SKIPPED |\n".to_owned();
     text.push_str("|---|---|---|---|---|---|---|\n");
-    for group in Group::ALL {
-        let those: Vec<&Score> = scores.iter().filter(|it| it.planned.group == group).collect();
+    for group in side.groups() {
+        let those: Vec<&Score> = scores.iter().filter(|it| it.planned.group == *group).collect();
         if those.is_empty() {
             continue;
         }
@@ -51,34 +89,69 @@ pub fn summary(scores: &[Score]) -> String {
     text
 }
 
-/// The page with its tables written again; a page without marks gets them at its end.
-pub fn with_table(page: &str, scores: &[Score]) -> String {
-    let (before, after) = match (page.find(BEGIN), page.find(END)) {
-        (Some(begin), Some(end)) if begin < end => (&page[..begin], &page[end + END.len()..]),
-        (Some(_) | None, Some(_) | None) => (page, "\n"),
-    };
-    format!("{before}{BEGIN}\n\n{}\n{}\n{END}{after}", summary(scores), by_scenario(scores))
+/// The client's part of the docs.
+pub fn client_tables(scores: &[Score]) -> String {
+    format!("{}\n{}", summary(Side::Client, scores), by_scenario(Side::Client, scores))
+}
+
+/// The server's part of the docs: one row a server, then what went wrong, then every scenario of the first server.
+pub fn server_tables(results: &[Result]) -> String {
+    let groups = Side::Server.groups();
+    let mut text = heading("", groups);
+    for Result { subject, scores } in results {
+        let cells = groups.iter().map(|group| {
+            let those = scores.iter().filter(|it| it.planned.group == *group);
+            match (those.clone().filter(|it| it.is_good()).count(), those.count()) {
+                (_, 0) => String::new(),
+                (good, all) => format!("{good} of {all}"),
+            }
+        });
+        let cells: Vec<String> = cells.collect();
+        let _writes_to_memory = writeln!(text, "| {subject} | {} |", cells.join(" | "));
+    }
+    let bad: Vec<String> = results.iter().flat_map(faults).collect();
+    if !bad.is_empty() {
+        let _writes_to_memory = write!(text, "\n{}", bad.concat());
+    }
+    if let Some(first) = results.first() {
+        let _writes_to_memory = write!(text, "\n{}", by_scenario(Side::Server, &first.scores));
+    }
+    text
+}
+
+/// One point a scenario that is not good.
+fn faults(result: &Result) -> impl Iterator<Item = String> {
+    result.scores.iter().filter(|it| !it.is_good()).map(|score| {
+        let (group, scenario) = (score.planned.group.title(), &score.planned.scenario);
+        format!("- {}: `{scenario}` ({group})\n", result.subject)
+    })
+}
+
+fn heading(first: &str, groups: &[Group]) -> String {
+    let titles: Vec<&str> = groups.iter().map(|group| group.title()).collect();
+    let first = if first.is_empty() { String::new() } else { format!(" {first}") };
+    format!("|{first} | {} |\n|---|{}\n", titles.join(" | "), "---|".repeat(groups.len()))
 }
 
 /// One row a scenario: the checks that succeeded in each group, or a cross.
-fn by_scenario(scores: &[Score]) -> String {
+fn by_scenario(side: Side, scores: &[Score]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for score in scores {
         if !names.contains(&score.planned.scenario.as_str()) {
             names.push(&score.planned.scenario);
         }
     }
-    let titles = Group::ALL.map(Group::title).join(" | ");
-    let mut text = format!("| scenario | {titles} |\n|---|{}\n", "---|".repeat(Group::ALL.len()));
+    let mut text = heading("scenario", side.groups());
     for name in names {
-        let cells = Group::ALL.map(|group| {
-            let is_it = |it: &&Score| it.planned.group == group && it.planned.scenario == name;
+        let cells = side.groups().iter().map(|group| {
+            let is_it = |it: &&Score| it.planned.group == *group && it.planned.scenario == name;
             match scores.iter().find(is_it) {
                 None => String::new(),
                 Some(score) if score.is_good() => score.successes.to_string(),
-                Some(_) => "✗".to_owned(),
+                Some(_) => BAD.to_owned(),
             }
         });
+        let cells: Vec<String> = cells.collect();
         let _writes_to_memory = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
     text
@@ -104,23 +177,50 @@ mod tests {
             score(Group::Skills, "b", "SUCCESS"),
         ];
         assert_eq!(
-            by_scenario(&scores),
+            by_scenario(Side::Client, &scores),
             "| scenario | 2025-06-18 | 2025-11-25 | 2026-07-28 | backcompat | extensions | skills |\n\
              |---|---|---|---|---|---|---|\n\
              | a |  | 1 | ✗ |  |  |  |\n\
              | b |  |  |  |  |  | 1 |\n"
         );
-        assert!(summary(&scores).contains("| 2026-07-28 | 0 of 1 | 0 | 0 | 1 | 0 | 0 |"));
+        assert!(
+            summary(Side::Client, &scores).contains("| 2026-07-28 | 0 of 1 | 0 | 0 | 1 | 0 | 0 |")
+        );
         assert!(line(&scores[1]).ends_with("  0 ok, warned: x"));
     }
 
     #[test]
-    fn what_people_wrote_around_the_tables_stays() {
-        let scores = [score(Group::Skills, "b", "SUCCESS")];
-        let once = with_table("# Title\n\nBefore.\n\n", &scores);
+    fn a_server_is_a_row_and_what_it_does_badly_is_named() {
+        let good = score(Group::V20251125, "a", "SUCCESS");
+        let bad = score(Group::Tasks, "b", "FAILURE");
+        let results = [
+            Result { subject: "http, both".to_owned(), scores: vec![good.clone()] },
+            Result { subject: "stdio, both".to_owned(), scores: vec![good, bad] },
+        ];
+        assert_eq!(
+            server_tables(&results),
+            "| | 2025-06-18 | 2025-11-25 | 2026-07-28 | tasks | skills |\n\
+             |---|---|---|---|---|---|\n\
+             | http, both |  | 1 of 1 |  |  |  |\n\
+             | stdio, both |  | 1 of 1 |  | 0 of 1 |  |\n\
+             \n\
+             - stdio, both: `b` (tasks)\n\
+             \n\
+             | scenario | 2025-06-18 | 2025-11-25 | 2026-07-28 | tasks | skills |\n\
+             |---|---|---|---|---|---|\n\
+             | a |  | 1 |  |  |  |\n"
+        );
+    }
+
+    #[test]
+    fn what_people_wrote_around_the_tables_stays_and_so_do_other_tables() {
+        let once = Block::CLIENT.written("# Title\n\nBefore.\n", "one\n");
         assert!(once.starts_with("# Title\n\nBefore.\n\n<!-- begin"));
-        assert_eq!(with_table(&once, &scores), once);
-        let more = once.clone() + "After.\n";
-        assert_eq!(with_table(&more, &[]).lines().last(), Some("After."));
+        assert_eq!(Block::CLIENT.written(&once, "one\n"), once);
+        let both = Block::SERVER.written(&(once.clone() + "Between.\n"), "two\n");
+        assert!(both.starts_with(&once));
+        let again = Block::CLIENT.written(&both, "three\n");
+        assert_eq!(again, both.replace("one", "three"));
+        assert_eq!(Block::SERVER.written(&both, "four\n"), both.replace("two", "four"));
     }
 }

@@ -79,6 +79,23 @@ impl Score {
     }
 }
 
+/// The checks of one scenario, where the folder holds those of many: `server-SCENARIO-TIME`, with a time like
+/// `2026-11-16T06-58-52-570Z`.
+pub fn checks_of_server(folder: &Path, scenario: &str) -> io::Result<Vec<Json>> {
+    const TIME: usize = "-2026-11-16T06-58-52-570Z".len();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let whose =
+            name.strip_prefix("server-").and_then(|it| it.get(..it.len().checked_sub(TIME)?));
+        if whose == Some(scenario) {
+            found.extend(checks_below(&path)?);
+        }
+    }
+    Ok(found)
+}
+
 /// The checks below a folder that was empty before the scenario ran.
 pub fn checks_below(folder: &Path) -> io::Result<Vec<Json>> {
     let mut found = Vec::new();
@@ -138,6 +155,20 @@ mod tests {
         let planned = Planned { group: Group::V20260728, scenario: "a".to_owned() };
         let checks = [json!({"id": "x", "status": "SUCCESS"})];
         assert!(!Score::new(planned, &checks, false).is_good());
+    }
+
+    #[test]
+    fn scenarios_of_one_run_are_told_apart_by_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        for (scenario, id) in [("ping", "a"), ("server-ping", "b"), ("ping-2025-12", "c")] {
+            let own = folder.path().join(format!("server-{scenario}-2026-11-16T06-58-52-570Z"));
+            fs::create_dir(&own).unwrap();
+            fs::write(own.join(CHECKS), format!(r#"[{{"id": "{id}"}}]"#)).unwrap();
+        }
+        let ids = |scenario| checks_of_server(folder.path(), scenario).unwrap();
+        assert_eq!(ids("ping"), [json!({"id": "a"})]);
+        assert_eq!(ids("ping-2025-12"), [json!({"id": "c"})]);
+        assert!(ids("pong").is_empty());
     }
 
     #[test]

@@ -26,9 +26,13 @@ impl Lines {
     }
 
     pub fn start_with(script: &Script, variables: &[(&str, &str)]) -> Lines {
-        let mut child = Command::new(testkit::scripted::program())
-            .arg(script.json())
-            .envs(variables.iter().copied())
+        let mut command = Command::new(testkit::scripted::program());
+        Lines::run(command.arg(script.json()).envs(variables.iter().copied()))
+    }
+
+    /// Any other program that talks in lines.
+    pub fn run(command: &mut Command) -> Lines {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -13,4 +13,5 @@ mod http;
 mod http_zoo;
 mod real;
 mod tools;
+mod upstream;
 mod zoo;

@@ -1,0 +1,139 @@
+//! Asks the client something, in the way of the protocol that it speaks: an older client gets requests and we wait for
+//! its answers; a newer one gets the questions as our result and calls again with the answers.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use rmcp::model::{
+    ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
+    ServerRequest,
+};
+use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
+use serde_json::{Value as Json, json};
+
+use crate::fixture_lists::built;
+
+/// How long a person or a model may think.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One thing that the client is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    key: &'static str,
+    request: Json,
+}
+
+impl Question {
+    /// Asks the person to fill in a form.
+    pub fn form(key: &'static str, message: &str, schema: &Json) -> Question {
+        let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
+        Question { key, request: json!({"method": "elicitation/create", "params": params}) }
+    }
+
+    /// Asks the person for one field.
+    pub fn field(key: &'static str, message: &str, field: (&str, &str)) -> Question {
+        let (name, kind) = field;
+        let schema =
+            json!({"type": "object", "properties": {name: {"type": kind}}, "required": [name]});
+        Question::form(key, message, &schema)
+    }
+
+    /// Asks the client's model.
+    pub fn sampling(key: &'static str, prompt: &str, max_tokens: u32) -> Question {
+        let messages = json!([{"role": "user", "content": {"type": "text", "text": prompt}}]);
+        let params = json!({"messages": messages, "maxTokens": max_tokens});
+        Question { key, request: json!({"method": "sampling/createMessage", "params": params}) }
+    }
+
+    /// Asks for the folders that the client works in.
+    pub fn roots(key: &'static str) -> Question {
+        Question { key, request: json!({"method": "roots/list", "params": {}}) }
+    }
+
+    /// Under which the answer comes.
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The request inside a result, or inside a task.
+    pub fn to_input_request(&self) -> InputRequest {
+        built(self.request.clone())
+    }
+
+    /// The capability without which it is not asked, and what an answer to it holds at least.
+    fn needs(&self) -> (&'static str, &'static str) {
+        match self.request["method"].as_str() {
+            Some("elicitation/create") => ("elicitation", "action"),
+            Some("sampling/createMessage") => ("sampling", "content"),
+            Some(_) | None => ("roots", "roots"),
+        }
+    }
+
+    /// Can the client be asked this?
+    pub fn is_answerable(&self, context: &RequestContext<RoleServer>) -> bool {
+        let declared = json!(context.client_capabilities());
+        declared.get(self.needs().0).is_some()
+    }
+
+    fn is_answered_by(&self, answer: &Json) -> bool {
+        answer.get(self.needs().1).is_some()
+    }
+}
+
+/// What came of asking.
+#[derive(Debug)]
+pub enum Asked {
+    /// Every answer.
+    Answers(InputResponses),
+    /// The client has to call again, with the answers.
+    Later(InputRequiredResult),
+}
+
+/// Does the client speak the protocol in which servers send no requests?
+pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Asks everything at once. `given` is what a newer client has answered already.
+pub async fn ask(
+    context: &RequestContext<RoleServer>,
+    given: Option<&InputResponses>,
+    questions: &[Question],
+) -> Result<Asked, ErrorData> {
+    if let Some(question) = questions.iter().find(|it| !it.is_answerable(context)) {
+        return Err(missing_capability(question.needs().0));
+    }
+    if !is_modern(context) {
+        let answers = questions.iter().map(|question| request(context, question));
+        return Ok(Asked::Answers(try_join_all(answers).await?.into_iter().collect()));
+    }
+    let answer_to = |question: &Question| {
+        given.and_then(|it| it.get(question.key)).filter(|it| question.is_answered_by(it))
+    };
+    let open: InputRequests = questions
+        .iter()
+        .filter(|question| answer_to(question).is_none())
+        .map(|question| (question.key.to_owned(), question.to_input_request()))
+        .collect();
+    if open.is_empty() {
+        return Ok(Asked::Answers(given.cloned().unwrap_or_default()));
+    }
+    Ok(Asked::Later(InputRequiredResult::from_input_requests(open)))
+}
+
+/// The client did not say that it can do what we need.
+pub fn missing_capability(name: &str) -> ErrorData {
+    ErrorData::missing_required_client_capability(built(json!({name: {}})))
+}
+
+async fn request(
+    context: &RequestContext<RoleServer>,
+    question: &Question,
+) -> Result<(String, Json), ErrorData> {
+    let request: ServerRequest = built(question.request.clone());
+    let options = PeerRequestOptions::with_timeout(PATIENCE);
+    let failed = |error: rmcp::ServiceError| ErrorData::internal_error(error.to_string(), None);
+    let handle = context.peer.send_request_with_option(request, options).await.map_err(failed)?;
+    let answer = handle.await_response().await.map_err(failed)?;
+    Ok((question.key.to_owned(), json!(answer)))
+}

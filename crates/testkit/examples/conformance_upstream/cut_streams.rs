@@ -1,0 +1,98 @@
+//! Sessions whose event stream ends too early, once `test_reconnection` is called: the client sees the first event, and
+//! has to come back for the answer. Everything else is left to the SDK's own sessions.
+
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+};
+
+/// After how long a client should come back.
+pub const COME_BACK: Duration = Duration::from_millis(300);
+const CUT: &str = "test_reconnection";
+
+/// The sessions.
+#[derive(Debug)]
+pub struct CutStreams {
+    sessions: LocalSessionManager,
+}
+
+impl CutStreams {
+    /// No session yet.
+    pub fn new() -> CutStreams {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.sse_retry = Some(COME_BACK);
+        CutStreams { sessions }
+    }
+}
+
+/// How many events of its stream the client gets to see.
+fn events_of(message: &ClientJsonRpcMessage) -> usize {
+    if let JsonRpcMessage::Request(request) = message
+        && let ClientRequest::CallToolRequest(call) = &request.request
+        && call.params.name == CUT
+    {
+        return 1;
+    }
+    usize::MAX
+}
+
+impl SessionManager for CutStreams {
+    type Error = <LocalSessionManager as SessionManager>::Error;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        self.sessions.create_session().await
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.sessions.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        self.sessions.has_session(id).await
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.sessions.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let events = events_of(&message);
+        Ok(self.sessions.create_stream(id, message).await?.take(events))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Self::Error> {
+        self.sessions.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.sessions.create_standalone_stream(id).await
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.sessions.resume(id, last_event_id).await
+    }
+}

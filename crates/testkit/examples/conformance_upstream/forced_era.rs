@@ -1,0 +1,114 @@
+//! A server that knows only the old protocol, or only the new one. The SDK speaks both, so the older server needs a
+//! guard in front that answers as a server does that has never heard of the new one.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Response, StatusCode, header};
+use axum::middleware::Next;
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientNotification, ClientRequest, ErrorCode, ProtocolVersion, ServerConfig, ServerResult,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, Service};
+use serde_json::json;
+
+const VERSION_HEADER: &str = "mcp-protocol-version";
+/// What servers of the older protocol answer to a version that they do not know.
+const BAD_REQUEST: i32 = -32000;
+const OLD: &[ProtocolVersion] = &[
+    ProtocolVersion::V_2024_11_05,
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_11_25,
+];
+const NEW: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
+
+/// Which protocols the server knows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Era {
+    /// All of them.
+    Both,
+    /// Only those with `initialize` and sessions.
+    Legacy,
+    /// Only that without.
+    Modern,
+}
+
+impl Era {
+    /// The era of that name.
+    pub fn parse(name: &str) -> Option<Era> {
+        match name {
+            "both" => Some(Era::Both),
+            "legacy" => Some(Era::Legacy),
+            "modern" => Some(Era::Modern),
+            _ => None,
+        }
+    }
+
+    /// The versions that the server knows.
+    pub fn versions(self) -> &'static [ProtocolVersion] {
+        match self {
+            Era::Both => ProtocolVersion::KNOWN_VERSIONS,
+            Era::Legacy => OLD,
+            Era::Modern => NEW,
+        }
+    }
+
+    /// Tasks are an extension of the new protocol.
+    pub fn has_tasks(self) -> bool {
+        self != Era::Legacy
+    }
+}
+
+/// Refuses versions that the older protocol does not have, in the words of its servers.
+pub async fn refuse_the_new(request: Request, next: Next) -> Response<Body> {
+    let version = request.headers().get(VERSION_HEADER);
+    let is_known = version
+        .is_none_or(|version| OLD.iter().any(|it| version.as_bytes() == it.as_str().as_bytes()));
+    if is_known {
+        return next.run(request).await;
+    }
+    let message = "Bad Request: Unsupported protocol version";
+    let error = json!({"code": BAD_REQUEST, "message": message});
+    let answer = json!({"jsonrpc": "2.0", "error": error, "id": null});
+    Response::builder()
+        .status(StatusCode::BAD_REQUEST)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(answer.to_string()))
+        .expect("the parts are constants")
+}
+
+/// The same on standard streams: there is no `server/discover`.
+#[derive(Debug)]
+pub struct Undiscovered<S>(pub S);
+
+impl<S: Service<RoleServer>> Service<RoleServer> for Undiscovered<S> {
+    async fn handle_request(
+        &self,
+        request: ClientRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
+        if matches!(request, ClientRequest::DiscoverRequest(_)) {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "Method not found", None));
+        }
+        self.0.handle_request(request, context).await
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ClientNotification,
+        context: NotificationContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.0.handle_notification(notification, context).await
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        self.0.get_info()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.0.supported_protocol_versions()
+    }
+}

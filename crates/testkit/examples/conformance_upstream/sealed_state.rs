@@ -1,0 +1,46 @@
+//! State that a client carries for us between two rounds, and cannot change without our noticing.
+
+use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
+use aws_lc_rs::rand::SystemRandom;
+
+/// Divides what is said from the proof that we said it.
+const DIVIDER: char = '.';
+
+/// The key of this process.
+#[derive(Debug)]
+pub struct Seal {
+    key: Key,
+}
+
+impl Seal {
+    /// A key that nobody else has.
+    pub fn new() -> Seal {
+        let key = Key::generate(HMAC_SHA256, &SystemRandom::new());
+        Seal { key: key.expect("the system has random numbers") }
+    }
+
+    /// The words with the proof that they are ours.
+    pub fn close(&self, words: &str) -> String {
+        let proof = sign(&self.key, words.as_bytes());
+        format!("{words}{DIVIDER}{}", hex(proof.as_ref()))
+    }
+
+    /// The words, if they are ours and nobody has changed them.
+    pub fn open<'a>(&self, state: &'a str) -> Option<&'a str> {
+        let (words, proof) = state.rsplit_once(DIVIDER)?;
+        verify(&self.key, words.as_bytes(), &unhex(proof)?).ok()?;
+        Some(words)
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}

@@ -1,0 +1,156 @@
+//! Tools that take long: a task for clients that know tasks (SEP-2663), and for the others a call that takes long, or
+//! that is refused where it could only be a task.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult, ErrorData,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskManager, TaskOptions};
+use serde_json::Value as Json;
+use tokio::time::sleep;
+
+use crate::client_questions::{Asked, Question, ask};
+use crate::tool_fixtures::{Call, said};
+
+/// Tools that an older client cannot call at all.
+pub const ONLY_TASKS: &[&str] = &["failing_job", "protocol_error_job", "test_tool_with_task"];
+/// How often a client should ask, in milliseconds.
+const POLL: u64 = 200;
+/// How long a job works before it fails.
+const WORK: Duration = Duration::from_millis(800);
+/// Longer is not computed.
+const LONGEST: f64 = 600.0;
+
+/// The answer of a tool of this file; nothing where it is a tool of another.
+pub async fn call(call: &Call<'_>) -> Option<Result<CallToolResponse, ErrorData>> {
+    let answer = match call.name() {
+        "slow_compute" => slow_compute(call).await,
+        "failing_job" => task(call, |_| Box::pin(failing_job())),
+        "protocol_error_job" => task(call, |_| Box::pin(protocol_error_job())),
+        "confirm_delete" => confirm_delete(call).await,
+        "multi_input" => multi_input(call).await,
+        "test_tool_with_task" => ask_then_work(call).await,
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Starts a task, for a client that knows what that is.
+fn task(
+    call: &Call<'_>,
+    work: impl FnOnce(TaskContext) -> TaskFuture,
+) -> Result<CallToolResponse, ErrorData> {
+    if !knows_tasks(call.context) {
+        let needed = ClientCapabilities::builder().enable_tasks().build();
+        return Err(ErrorData::missing_required_client_capability(needed));
+    }
+    let tasks: &TaskManager = &call.server.stage.tasks;
+    let task = tasks.spawn(TaskOptions::new().with_poll_interval_ms(POLL), work);
+    Ok(CreateTaskResult::new(task).into())
+}
+
+fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
+    context.client_capabilities().is_some_and(|it| it.supports_tasks())
+}
+
+async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let seconds = call.argument("seconds").and_then(Json::as_f64).unwrap_or_default();
+    let time = Duration::from_secs_f64(seconds.clamp(0.0, LONGEST));
+    let label = call.text("label").unwrap_or("result").to_owned();
+    if !knows_tasks(call.context) {
+        tokio::select! {
+            () = sleep(time) => {}
+            () = call.context.ct.cancelled() => {}
+        }
+        return Ok(said(&format!("{label}: computed")));
+    }
+    task(call, move |task| {
+        Box::pin(async move {
+            tokio::select! {
+                () = sleep(time) => Ok(text(&format!("{label}: computed"))),
+                () = task.cancelled() => Err(TaskExit::Cancelled),
+            }
+        })
+    })
+}
+
+async fn failing_job() -> Result<CallToolResult, TaskExit> {
+    sleep(WORK).await;
+    Ok(CallToolResult::error(vec![ContentBlock::text("the job has failed, as it always does")]))
+}
+
+async fn protocol_error_job() -> Result<CallToolResult, TaskExit> {
+    sleep(WORK).await;
+    Err(ErrorData::internal_error("the job broke the server's own rules", None).into())
+}
+
+async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let file = call.text("filename").unwrap_or("it").to_owned();
+    let question = Question::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
+    if !knows_tasks(call.context) {
+        return Ok(match ask(call.context, call.given(), &[question]).await? {
+            Asked::Later(later) => later.into(),
+            Asked::Answers(answers) => said(&confirmed(&file, &answers["confirm"])),
+        });
+    }
+    task(call, move |task| {
+        Box::pin(async move {
+            let answer = task.request_input("confirm", question.to_input_request()).await?;
+            Ok(text(&confirmed(&file, &answer)))
+        })
+    })
+}
+
+/// Nothing is deleted; it is a fixture.
+fn confirmed(file: &str, answer: &Json) -> String {
+    match answer["content"]["confirm"].as_bool() {
+        Some(true) => format!("{file} would be deleted"),
+        Some(false) | None => format!("{file} stays"),
+    }
+}
+
+async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let first = Question::field("first", "The first name?", ("name", "string"));
+    let second = Question::field("second", "The second name?", ("name", "string"));
+    if !knows_tasks(call.context) {
+        return Ok(match ask(call.context, call.given(), &[first, second]).await? {
+            Asked::Later(later) => later.into(),
+            Asked::Answers(answers) => said(&both(&answers["first"], &answers["second"])),
+        });
+    }
+    task(call, move |task| {
+        Box::pin(async move {
+            let (first, second) = tokio::try_join!(
+                task.request_input("first", first.to_input_request()),
+                task.request_input("second", second.to_input_request()),
+            )?;
+            Ok(text(&both(&first, &second)))
+        })
+    })
+}
+
+fn both(first: &Json, second: &Json) -> String {
+    format!("{} and {}", first["content"]["name"], second["content"]["name"])
+}
+
+/// Asks while it is a call still, and works as a task then.
+async fn ask_then_work(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let question = Question::field("user_name", "What is your name?", ("name", "string"));
+    let answers = match ask(call.context, call.given(), &[question]).await? {
+        Asked::Later(later) => return Ok(later.into()),
+        Asked::Answers(answers) => answers,
+    };
+    let name = answers["user_name"]["content"]["name"].as_str().unwrap_or("nobody").to_owned();
+    task(call, move |_| {
+        Box::pin(async move {
+            sleep(WORK).await;
+            Ok(text(&format!("worked for {name}")))
+        })
+    })
+}
+
+fn text(text: &str) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}

@@ -1,0 +1,137 @@
+//! What changes while the server runs, and everybody who wants to hear of it, whatever connection they came by.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmcp::ErrorData;
+use rmcp::model::ResourceUpdatedNotificationParam;
+use rmcp::service::{Peer, RoleServer, SubscriptionContext};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+/// How many changes may wait for a slow listener; it misses the oldest then.
+const BACKLOG: usize = 64;
+
+/// The resource whose changes are told.
+pub const WATCHED: &str = "test://watched-resource";
+
+/// Something is not as it was.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The watched resource.
+    Watched,
+}
+
+/// Keeps what changes, and tells.
+#[derive(Debug)]
+pub struct TownCrier {
+    changes: broadcast::Sender<Change>,
+    has_tool: AtomicBool,
+    has_prompt: AtomicBool,
+}
+
+impl TownCrier {
+    /// Nothing has changed yet.
+    pub fn new() -> TownCrier {
+        TownCrier {
+            changes: broadcast::Sender::new(BACKLOG),
+            has_tool: AtomicBool::new(false),
+            has_prompt: AtomicBool::new(false),
+        }
+    }
+
+    /// Is the tool listed that comes and goes?
+    pub fn has_tool(&self) -> bool {
+        self.has_tool.load(Ordering::SeqCst)
+    }
+
+    /// Is the prompt listed that comes and goes?
+    pub fn has_prompt(&self) -> bool {
+        self.has_prompt.load(Ordering::SeqCst)
+    }
+
+    /// Makes the change, and tells everybody.
+    pub fn cry(&self, change: Change) {
+        match change {
+            Change::Tools => drop(self.has_tool.fetch_xor(true, Ordering::SeqCst)),
+            Change::Prompts => drop(self.has_prompt.fetch_xor(true, Ordering::SeqCst)),
+            Change::Watched => {}
+        }
+        let _nobody_listens = self.changes.send(change);
+    }
+
+    /// Hears every change from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+}
+
+/// Tells a newer client what it subscribed to, until it leaves.
+pub async fn tell_subscriber(
+    subscription: &SubscriptionContext,
+    mut changes: broadcast::Receiver<Change>,
+) -> Result<(), ErrorData> {
+    let sink = subscription.sink();
+    loop {
+        let change = tokio::select! {
+            () = subscription.cancelled() => return Ok(()),
+            change = changes.recv() => change,
+        };
+        // The sink keeps to itself what the client did not ask for.
+        let _not_wanted = match change {
+            Ok(Change::Tools) => sink.notify_tool_list_changed().await,
+            Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
+            Ok(Change::Watched) => sink.notify_resource_updated(WATCHED).await,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return Ok(()),
+        };
+    }
+}
+
+/// The resources that an older client subscribed to.
+#[derive(Debug, Default)]
+pub struct Subscribed {
+    uris: Mutex<Vec<String>>,
+}
+
+impl Subscribed {
+    /// The client wants to hear of it.
+    pub fn add(&self, uri: String) {
+        self.uris.lock().expect("nobody panics with it").push(uri);
+    }
+
+    /// The client does not want to hear of it any more.
+    pub fn remove(&self, uri: &str) {
+        self.uris.lock().expect("nobody panics with it").retain(|it| it != uri);
+    }
+
+    fn has(&self, uri: &str) -> bool {
+        self.uris.lock().expect("nobody panics with it").iter().any(|it| it == uri)
+    }
+}
+
+/// Tells an older client what changes, until a message does not reach it.
+pub async fn tell_session(
+    peer: Peer<RoleServer>,
+    subscribed: &Subscribed,
+    mut changes: broadcast::Receiver<Change>,
+) {
+    loop {
+        let told = match changes.recv().await {
+            Ok(Change::Tools) => peer.notify_tool_list_changed().await,
+            Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
+            Ok(Change::Watched) if subscribed.has(WATCHED) => {
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(WATCHED)).await
+            }
+            Ok(Change::Watched) | Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        if told.is_err() {
+            return;
+        }
+    }
+}

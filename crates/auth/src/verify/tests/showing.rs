@@ -1,5 +1,7 @@
 //! How tokens are shown, and what is said to whom shows none.
 
+use std::sync::Arc;
+
 use std::fs;
 
 use http::{HeaderMap, HeaderValue, Method, Uri};
@@ -14,7 +16,8 @@ const TOKEN: &str = "0123456789abcdef";
 fn list() -> (Doorkeeper, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), format!("editor: {TOKEN}\n")).expect("written");
-    (Doorkeeper::List(BearerList::open(file.path()).expect("a list")), file)
+    let list = Arc::new(BearerList::open(file.path()).expect("a list"));
+    (Doorkeeper::List(list), file)
 }
 
 /// Headers, and who it is.

@@ -149,12 +149,7 @@ async fn serve(
     })?;
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{PATH}"));
     let (doorkeeper, list) = doorkeeper(session, http.admission, &url)?;
-    let door = Door {
-        guard,
-        doorkeeper,
-        largest_request: Door::LARGEST_REQUEST,
-        idle: Door::IDLE,
-    };
+    let door = Door { guard, doorkeeper, largest_request: Door::LARGEST_REQUEST, idle: Door::IDLE };
     gateway.settle(SETTLE).await;
     report::say(&format!("listening on http://{bound}{PATH}\n"));
     let serving = gateway.serve_http(listener, door, interrupts.next());
@@ -183,8 +178,10 @@ fn doorkeeper(
                 audiences: Vec::new(),
                 scopes: Scopes::default(),
             };
-            let check = IssuerCheck::new(terms, Arc::new(Online::new(live::way_out(session)?)), &[]);
-            let check = check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
+            let check =
+                IssuerCheck::new(terms, Arc::new(Online::new(live::way_out(session)?)), &[]);
+            let check =
+                check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
             Ok((Doorkeeper::Issuer(Box::new(check)), None))
         }
     }

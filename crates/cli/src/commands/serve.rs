@@ -125,11 +125,8 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
             url: arguments.url.clone(),
         }),
     };
-    let terms = Terms {
-        names: arguments.names,
-        exposed: arguments.expose.clone(),
-        tools: arguments.tools,
-    };
+    let terms =
+        Terms { names: arguments.names, exposed: arguments.expose.clone(), tools: arguments.tools };
     Ok(Service { terms, mode: arguments.mode, http })
 }
 
@@ -154,8 +151,9 @@ fn admission(
         }
         (false, _) => {
             let message = "--http: it must be said who may come in";
-            Err(Failure::new(Exit::Usage, message)
-                .hint("`--token-file FILE`, `--oauth ISSUER`, or `--no-auth` on this machine alone"))
+            Err(Failure::new(Exit::Usage, message).hint(
+                "`--token-file FILE`, `--oauth ISSUER`, or `--no-auth` on this machine alone",
+            ))
         }
     }
 }

@@ -133,7 +133,7 @@ async fn serve(
             Failure::new(Exit::Failure, "threads cannot be started").because(error)
         })?;
         gateway.settle(SETTLE).await;
-        gateway.serve_link(link, "stdio", interrupts.next()).await;
+        gateway.serve_only(link, "stdio", interrupts.next()).await;
         written.wait().await;
         return Ok(());
     };

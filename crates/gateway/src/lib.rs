@@ -22,6 +22,6 @@ mod token_seal;
 mod turn;
 mod visiting;
 
-pub use directory::{Names, Terms, ToolsShown, exposing};
+pub use directory::{Names, Sharing, Terms, ToolsShown, exposing};
 pub use gateway::Gateway;
 pub use http_front::{Door, PATH};

@@ -118,6 +118,15 @@ impl Relay {
         kept
     }
 
+    /// A client is gone, and with it what was only its own.
+    pub(crate) async fn left(&self, guest: &Guest) {
+        self.levels.send_if_modified(|it| it.remove(&guest.number).is_some());
+        let lane = self.served().own_lane(guest);
+        if let Some(lane) = lane {
+            self.host.leave_lane(&lane).await;
+        }
+    }
+
     /// The rules changed.
     pub(crate) fn set_rules(&self, rules: &Rules) {
         self.desk.rules.replace(rules.clone());
@@ -169,13 +178,13 @@ impl Relay {
             params: Some(params.written()),
             ..Question::harmless(asked.method.clone(), PATIENCE)
         };
-        let question = question.for_whom(self.behest(asked, attendant));
+        let question = question.for_whom(self.behest(asked, attendant, server));
         let answer = self.host.ask_on_behalf(server, question).await;
         let answer = answer.map_err(|it| unanswered(&it))?;
         Ok(self.wrapped(&whose, answer, Leave::NotAsked))
     }
 
-    fn behest(&self, asked: &Asked, attendant: Arc<Attendant>) -> Behest {
+    fn behest(&self, asked: &Asked, attendant: Arc<Attendant>, server: &str) -> Behest {
         let guest = &asked.guest;
         let members = asked.meta.passed_on(guest.level());
         Behest {
@@ -185,6 +194,7 @@ impl Relay {
                 Era::Legacy => AskedBack::Answered,
                 Era::Modern => AskedBack::PassedOn,
             },
+            lane: self.directory.borrow().lane(guest, server),
         }
     }
 }

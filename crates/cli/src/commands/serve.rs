@@ -8,7 +8,7 @@ use clap::Args;
 use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
-use switchboard_gateway::{Names, Terms, ToolsShown, exposing};
+use switchboard_gateway::{Names, Sharing, Terms, ToolsShown, exposing};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
@@ -41,6 +41,10 @@ pub struct Serve {
     /// How tools are shown: all of them, or by search (`search_tools` and `call_tool` stand for all)
     #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_shown)]
     pub tools: ToolsShown,
+    /// Who shares a server's connection or process: everybody, the clients of one principal, or nobody (session).
+    /// Principal where clients show who they are, else everybody
+    #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
+    pub sharing: Option<Sharing>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
     pub mode: Option<Mode>,
@@ -70,6 +74,15 @@ fn parse_names(text: &str) -> Result<Names, String> {
         "plain" => Ok(Names::Plain),
         "on-collision" => Ok(Names::OnCollision),
         _ => Err("it is `prefixed`, `plain` or `on-collision`".to_owned()),
+    }
+}
+
+fn parse_sharing(text: &str) -> Result<Sharing, String> {
+    match text {
+        "everybody" => Ok(Sharing::Everybody),
+        "principal" => Ok(Sharing::Principal),
+        "session" => Ok(Sharing::Session),
+        _ => Err("it is `everybody`, `principal` or `session`".to_owned()),
     }
 }
 
@@ -125,8 +138,16 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
             url: arguments.url.clone(),
         }),
     };
-    let terms =
-        Terms { names: arguments.names, exposed: arguments.expose.clone(), tools: arguments.tools };
+    // Who can be told apart is kept apart.
+    let is_told_apart = arguments.token_file.is_some() || arguments.oauth.is_some();
+    let usual = if is_told_apart { Sharing::Principal } else { Sharing::Everybody };
+    let sharing = arguments.sharing.unwrap_or(usual);
+    let terms = Terms {
+        names: arguments.names,
+        exposed: arguments.expose.clone(),
+        tools: arguments.tools,
+        sharing,
+    };
     Ok(Service { terms, mode: arguments.mode, http })
 }
 

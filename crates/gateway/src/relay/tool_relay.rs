@@ -76,7 +76,7 @@ impl Relay {
             attendant.give_leave();
         }
         let desk = self.desk(principal);
-        let behest = self.behest(asked, attendant.clone());
+        let behest = self.behest(asked, attendant.clone(), &call.tool.server);
         let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
         let relayed = RelayedCall {
             caller: principal,

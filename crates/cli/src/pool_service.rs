@@ -86,6 +86,7 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         desk.consent = Arc::new(Nobody("nobody can be asked for leave".to_owned()));
         let audit = desk.audit.clone();
         let (gateway, task) = Gateway::open(host, desk, service.terms);
+        gateway.set_rules(&configuration.rules, &configuration.principals);
         let control = control::serve(host.clone(), &session.machine.places.running());
         let served = {
             let following = follow(session, host, &gateway, &configuration);
@@ -117,7 +118,7 @@ async fn follow(
     let Ok(mut follower) = follower else { return std::future::pending().await };
     while let Some(configuration) = follower.next().await {
         live::apply(host, &configuration, &[]).await;
-        gateway.set_rules(&configuration.rules);
+        gateway.set_rules(&configuration.rules, &configuration.principals);
     }
     std::future::pending().await
 }

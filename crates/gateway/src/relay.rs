@@ -18,6 +18,7 @@ use switchboard::catalogue::List;
 use switchboard::engine::Host;
 use switchboard::pool::tool::Tool;
 use switchboard_config::permission::{self, Rules};
+use switchboard_config::principals::Principals;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
 use switchboard_wire::era::Era;
@@ -28,8 +29,8 @@ use tokio::sync::watch;
 use crate::attendant::{Attendant, Outlet};
 use crate::directory::Directory;
 use crate::guest::Guest;
-use crate::ledger::Ledger;
 use crate::metering::Meters;
+use crate::task_ledger::Ledger;
 use crate::token_seal::TokenSeal;
 
 pub(crate) use states::{LASTS, State, foreign};
@@ -51,6 +52,7 @@ pub(crate) struct Relay {
     /// How much of its log each client wants to hear, by number.
     pub(crate) levels: watch::Sender<HashMap<u64, &'static str>>,
     desk: Desk,
+    principals: watch::Sender<Principals>,
     /// The desks of those who have rules of their own or answered for a session.
     desks: watch::Sender<HashMap<Arc<str>, Arc<Desk>>>,
 }
@@ -82,6 +84,7 @@ impl Relay {
             version,
             levels: watch::Sender::default(),
             desk,
+            principals: watch::Sender::default(),
             desks: watch::Sender::default(),
         }
     }
@@ -110,6 +113,9 @@ impl Relay {
         }
         let mut desk = self.desk.clone();
         desk.rules = desk.rules.for_another();
+        if let Some(own) = self.principals.borrow().rules(principal) {
+            desk.rules.replace(self.desk.rules.now().as_ref().clone().and(own));
+        }
         let desk = Arc::new(desk);
         let mut kept = desk.clone();
         self.desks.send_modify(|desks| {
@@ -128,15 +134,25 @@ impl Relay {
     }
 
     /// The rules changed.
-    pub(crate) fn set_rules(&self, rules: &Rules) {
+    pub(crate) fn set_rules(&self, rules: &Rules, principals: &Principals) {
         self.desk.rules.replace(rules.clone());
-        for desk in self.desks.borrow().values() {
-            desk.rules.replace(rules.clone());
+        self.principals.send_replace(principals.clone());
+        for (principal, desk) in self.desks.borrow().iter() {
+            let own = principals.rules(principal).unwrap_or_default();
+            desk.rules.replace(rules.clone().and(own));
         }
+    }
+
+    /// Are there tools that others see and this principal does not?
+    pub(crate) fn hides_some(&self, principal: &str) -> bool {
+        self.principals.borrow().deny_some(principal)
     }
 
     /// May this principal see the tool?
     pub(crate) fn shows(&self, principal: &Arc<str>, tool: &Tool) -> bool {
+        if !self.hides_some(principal) {
+            return true;
+        }
         let rules = self.desk(principal).rules.now();
         permission::hides(&rules, &tool.prefix, &tool.name).is_none()
     }

@@ -66,8 +66,7 @@ impl Relay {
     fn listed_tools(&self, asked: &Asked) -> Result<Payload, RemoteError> {
         let directory = self.served();
         let principal = &asked.guest.principal;
-        let hides_some = directory.tools.values().any(|it| !self.shows(principal, it));
-        if !hides_some {
+        if !self.hides_some(principal) {
             return self.listed(List::Tools, asked);
         }
         // Whoever may see less sees it in one page: the common pages are not theirs.

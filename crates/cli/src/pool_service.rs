@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use switchboard::auth::fetch::Online;
 use switchboard::auth::scopes::Scopes;
 use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, Terms as TokenTerms};
@@ -12,10 +13,12 @@ use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::Host;
+use switchboard::in_process::InProcess;
 use switchboard::inquiry::Nobody;
-use switchboard::load::Configuration;
+use switchboard::load::{self, Configuration};
 use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
+use switchboard_builtin::workspace;
 use switchboard_gateway::head_guard::HeadGuard;
 use switchboard_gateway::{Door, Gateway, PATH, Terms};
 use tokio::net::TcpListener;
@@ -37,12 +40,38 @@ const LOOK: Duration = Duration::from_secs(2);
 /// What is served, and to whom.
 #[derive(Debug)]
 pub struct Service {
-    /// What is served, and how.
+    /// Whose tools.
+    pub what: What,
+    /// What of them is served, and how.
     pub terms: Terms,
     /// How much is asked.
     pub mode: Option<Mode>,
     /// Where; standard input and output where nowhere else.
     pub http: Option<HttpService>,
+}
+
+/// Whose tools are served.
+#[derive(Debug)]
+pub enum What {
+    /// Those of every server that is configured.
+    Configured,
+    /// Our own, for files and commands.
+    Workspace(workspace::Settings),
+}
+
+impl What {
+    /// The servers that run, and the rules that hold.
+    async fn apply(&self, host: &Host, configuration: &Configuration) {
+        match self {
+            What::Configured => live::apply(host, configuration, &[]).await,
+            What::Workspace(_) => {
+                let entry = json!({"type": "sdk", "name": workspace::NAME});
+                let servers = json!({"mcpServers": {workspace::NAME: entry}});
+                host.set_rules(configuration.rules.clone()).await;
+                host.apply(&load::of_program("swb", &servers.to_string())).await;
+            }
+        }
+    }
 }
 
 /// A door to the network.
@@ -78,18 +107,26 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         // Questions that belong to no client's call, and leave that no client can be asked for.
         options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
         options.lent = vec![Ability::Sampling];
+        if let What::Workspace(settings) = &service.what {
+            let settings = settings.clone();
+            let server = InProcess::new(move |link| workspace::serve(settings.clone(), link));
+            options.in_process.insert(workspace::NAME.to_owned(), server);
+        }
         options
     };
     live::adapted(session, Persistence::Patient, adapted, async |host, interrupts| {
-        live::apply(host, &configuration, &[]).await;
+        service.what.apply(host, &configuration).await;
         let mut desk = desk::desk(session, &configuration, host, service.mode)?;
+        if let What::Workspace(_) = &service.what {
+            desk.trusted.insert(workspace::NAME.to_owned());
+        }
         desk.consent = Arc::new(Nobody("nobody can be asked for leave".to_owned()));
         let audit = desk.audit.clone();
         let (gateway, task) = Gateway::open(host, desk, service.terms);
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let control = control::serve(host.clone(), &session.machine.places.running());
         let served = {
-            let following = follow(session, host, &gateway, &configuration);
+            let following = follow(session, host, (&gateway, &service.what), &configuration);
             tokio::pin!(following);
             let serving = serve(session, &gateway, service.http, interrupts);
             tokio::pin!(serving);
@@ -111,13 +148,13 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
 async fn follow(
     session: &Session,
     host: &Host,
-    gateway: &Gateway,
+    (gateway, what): (&Gateway, &What),
     configuration: &Configuration,
 ) -> Result<(), Failure> {
     let follower = Follower::start(session.surroundings(), configuration);
     let Ok(mut follower) = follower else { return std::future::pending().await };
     while let Some(configuration) = follower.next().await {
-        live::apply(host, &configuration, &[]).await;
+        what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
     }
     std::future::pending().await

@@ -13,7 +13,7 @@ use switchboard_gateway::{Names, Sharing, Terms, ToolsShown, exposing};
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
-use crate::pool_service::{self, Admission, HttpService, Service};
+use crate::pool_service::{self, Admission, HttpService, Service, What};
 use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
@@ -30,7 +30,7 @@ pub struct Serve {
     #[arg(long, conflicts_with = "roots")]
     pub pool: bool,
     /// Listen for clients at an address, such as 127.0.0.1:8808, instead of standard input
-    #[arg(long, value_name = "ADDRESS", requires = "pool")]
+    #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     /// How tools and prompts are called: prefixed with their server's name, plain, or prefixed on-collision
     #[arg(long, value_name = "NAMES", default_value = "prefixed", requires = "pool", value_parser = parse_names)]
@@ -104,6 +104,14 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
         return pool_service::run(session, service(arguments, session)?);
     }
     let (roots, client_roots) = folders(arguments, session)?;
+    if arguments.http.is_some() {
+        let mut service = service(arguments, session)?;
+        service.what = What::Workspace(workbench::settings(session, roots, client_roots));
+        // Every client has a place of its own.
+        service.terms.sharing = Sharing::Session;
+        service.terms.names = Names::Plain;
+        return pool_service::run(session, service);
+    }
     let settings = workbench::settings(session, roots, client_roots);
     process::raise_file_limit();
     if session.machine.terminal.can_ask {
@@ -148,7 +156,7 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
         tools: arguments.tools,
         sharing,
     };
-    Ok(Service { terms, mode: arguments.mode, http })
+    Ok(Service { what: What::Configured, terms, mode: arguments.mode, http })
 }
 
 /// Nobody is let in by omission.

@@ -110,6 +110,10 @@ impl Attend for Attendant {
         self.guest.number
     }
 
+    fn principal(&self) -> Arc<str> {
+        self.guest.principal.clone()
+    }
+
     fn hear(&self, method: &str, params: Option<&Payload>) -> Heed {
         if OF_THE_SERVER.contains(&method) {
             return Heed::Left;

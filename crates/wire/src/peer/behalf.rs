@@ -12,6 +12,9 @@ pub trait Attend: Respond + fmt::Debug {
     /// Who it is: calls with the same number are made for the same one.
     fn number(&self) -> u64;
 
+    /// On whose account in the end: what belongs to a call of one principal is not told to another.
+    fn principal(&self) -> Arc<str>;
+
     /// Hears something, before the answer to the call comes. Must not wait.
     fn hear(&self, method: &str, params: Option<&Payload>) -> Heed;
 }

@@ -1,7 +1,7 @@
 //! The task behind a peer: owns the link and the calls that wait.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,9 +12,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::behalf::{Behalf, Heed};
+use super::behalf::{Attend, Behalf, Heed};
 use super::call::{Answered, Progress, Waiting};
 use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
@@ -27,6 +27,11 @@ const HIGH_WATER: usize = 1024 * 1024;
 const FLOOD: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
+const CALLED_OFF: Duration = Duration::from_secs(10);
+const ANSWERED: Duration = Duration::from_secs(1);
+/// How many such calls are remembered.
+const REMEMBERED: usize = 1024;
 
 /// What comes to the task from outside.
 pub(super) struct Inlets {
@@ -48,14 +53,35 @@ pub(super) struct Outlets {
 pub(super) struct Driver<L> {
     link: L,
     waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
+    over: VecDeque<Over>,
     outlets: Outlets,
     statistics: Statistics,
+}
+
+/// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
+struct Over {
+    principal: Arc<str>,
+    until: Instant,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    CalledOff,
+    Answered,
+}
+
+/// What the other side does: who has answered asks nothing more, but may still say something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    Asks,
+    Says,
 }
 
 impl<L: Link> Driver<L> {
     pub(super) fn new(link: L, outlets: Outlets) -> Driver<L> {
         let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::default(), outlets, statistics }
+        Driver { link, waiting: HashMap::default(), over: VecDeque::new(), outlets, statistics }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
@@ -134,9 +160,8 @@ impl<L: Link> Driver<L> {
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
     fn abandon(&mut self, number: u64, reason: &str) {
-        if self.waiting.remove(&number).is_none() {
-            return;
-        }
+        let Some(waiting) = self.waiting.remove(&number) else { return };
+        self.remember(waiting.attendant, How::CalledOff);
         let params = json!({"requestId": number, "reason": reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
@@ -148,7 +173,7 @@ impl<L: Link> Driver<L> {
             Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
             Message::Notification { method, params } => self.hear(method, params, amid),
             Message::Request { id, method, params } => {
-                let behalf = self.behalf(amid);
+                let behalf = self.behalf(amid, Speech::Asks);
                 self.be_asked(id, method, params, behalf);
             }
         }
@@ -160,7 +185,8 @@ impl<L: Link> Driver<L> {
             Some(Id::Other(_)) | None => None,
         };
         match (waiting, answered) {
-            (Some(waiting), answered) => {
+            (Some(mut waiting), answered) => {
+                self.remember(waiting.attendant.take(), How::Answered);
                 let _caller_left = waiting.answer.send(answered);
             }
             (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
@@ -169,12 +195,41 @@ impl<L: Link> Driver<L> {
     }
 
     /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
-    fn behalf(&self, amid: Option<&Id>) -> Behalf {
+    fn behalf(&self, amid: Option<&Id>, speech: Speech) -> Behalf {
         if let Some(Id::Number(number)) = amid {
             let waiting = self.waiting.get(number);
             return Behalf::of(waiting.and_then(|it| it.attendant.as_ref()));
         }
-        Behalf::of(self.waiting.values().filter_map(|it| it.attendant.as_ref()))
+        match Behalf::of(self.waiting.values().filter_map(|it| it.attendant.as_ref())) {
+            // It may speak of what somebody else called off a moment ago.
+            Behalf::One(attendant) if self.may_mean_another(&*attendant, speech) => Behalf::Several,
+            behalf => behalf,
+        }
+    }
+
+    fn may_mean_another(&self, attendant: &dyn Attend, speech: Speech) -> bool {
+        if self.over.is_empty() {
+            return false;
+        }
+        let (now, own) = (Instant::now(), attendant.principal());
+        self.over.iter().any(|over| {
+            over.principal != own
+                && over.until > now
+                && (over.how == How::CalledOff || speech == Speech::Says)
+        })
+    }
+
+    fn remember(&mut self, attendant: Option<Arc<dyn Attend>>, how: How) {
+        let Some(attendant) = attendant else { return };
+        let now = Instant::now();
+        let lasts = match how {
+            How::CalledOff => CALLED_OFF,
+            How::Answered => ANSWERED,
+        };
+        while self.over.len() >= REMEMBERED || self.over.front().is_some_and(|it| it.until <= now) {
+            self.over.pop_front();
+        }
+        self.over.push_back(Over { principal: attendant.principal(), until: now + lasts, how });
     }
 
     fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
@@ -188,7 +243,7 @@ impl<L: Link> Driver<L> {
             }
             return;
         }
-        if let Behalf::One(attendant) = self.behalf(amid)
+        if let Behalf::One(attendant) = self.behalf(amid, Speech::Says)
             && attendant.hear(&method, params.as_ref()) == Heed::Taken
         {
             return;

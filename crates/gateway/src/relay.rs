@@ -31,6 +31,7 @@ use crate::guest::Guest;
 use crate::ledger::Ledger;
 use crate::metering::Meters;
 use crate::token_seal::TokenSeal;
+use crate::visiting::about;
 
 pub(crate) use states::{LASTS, State, foreign};
 use states::{Leave, Whose};
@@ -160,7 +161,9 @@ impl Relay {
         asked: &Asked,
         mut params: Members,
     ) -> Result<Payload, RemoteError> {
-        let whose = Whose { server, principal: &asked.guest.principal, about: &asked.method };
+        let asked_for = params.clone();
+        let about = || about(&asked.method, &asked_for);
+        let whose = Whose { server, principal: &asked.guest.principal, about: &about };
         if asked.guest.era == Era::Modern {
             self.unwrapped(&whose, &mut params)?;
         }

@@ -1,14 +1,16 @@
 //! Fifty clients at once with the same ids: nothing that one says, asks or is told reaches another, and when they are
 //! gone nothing of them is left.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
+use switchboard::config::permission::{Effect, Rules, ToolRule};
 use testkit::processes::descendants_with_environment;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{PATIENCE, Plan, Quarter, SERVERS, until};
+use crate::gateway_bench::{House, PATIENCE, Plan, Quarter, SERVERS, until};
 use crate::raw_http::Caller;
 use crate::visitor::{KINDS, Kind, Visitor, answer_as};
 
@@ -203,6 +205,31 @@ fn parked_at_most(asked: usize) -> usize {
 async fn memory_at(when: Instant) -> u64 {
     tokio::time::timeout_at(when.into(), std::future::pending::<()>()).await.expect_err("a wait");
     memory()
+}
+
+#[tokio::test]
+async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
+    let entry = testkit::Scripted::entry(&testkit::Script::legacy().tools(2500));
+    let mut rules = Rules::default();
+    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__s__tool_7").expect("a rule"));
+    let mut house = House::open(&[("s", entry)], Plan { rules, ..Plan::default() }).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let (mut names, mut params) = (BTreeSet::new(), json!({}));
+        loop {
+            let page = visitor.ask("tools/list", params).await.result().clone();
+            for tool in page["tools"].as_array().expect("a list") {
+                assert!(names.insert(tool["name"].to_string()), "{tool} comes twice");
+            }
+            match page.get("nextCursor") {
+                Some(next) => params = json!({"cursor": next}),
+                None => break,
+            }
+        }
+        assert!(names.len() >= 2499, "{}", names.len());
+        assert!(!names.contains("\"mcp__s__tool_7\""));
+    }
+    house.stop().await;
 }
 
 #[tokio::test]

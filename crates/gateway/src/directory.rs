@@ -112,6 +112,8 @@ pub(crate) struct Directory {
     pub(crate) servers: Vec<Facts>,
     pub(crate) lists: BTreeMap<List, Pages>,
     pub(crate) pool: Arc<Pool>,
+    /// Of the snapshot that it was made of.
+    pub(crate) revision: u64,
     tools_shown: ToolsShown,
     sharing: Sharing,
     legacy: Map<String, Json>,
@@ -126,6 +128,7 @@ impl Directory {
         let mut directory = Directory {
             servers: views.iter().filter(|it| is_served(it)).filter_map(|it| facts(it)).collect(),
             pool: pool.clone(),
+            revision: snapshot.revision,
             tools_shown: terms.tools,
             sharing: terms.sharing,
             ..Directory::default()

@@ -17,7 +17,7 @@ use switchboard::calling::{Desk, ToolCall};
 use switchboard::catalogue::List;
 use switchboard::engine::Host;
 use switchboard::pool::tool::Tool;
-use switchboard_config::permission::{self, Rules};
+use switchboard_config::permission::{self, Effect, Listed, Rules};
 use switchboard_config::principals::Principals;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
@@ -32,6 +32,7 @@ use crate::guest::Guest;
 use crate::metering::Meters;
 use crate::task_ledger::Ledger;
 use crate::token_seal::TokenSeal;
+use crate::visiting::about;
 
 pub(crate) use states::{LASTS, State, foreign};
 use states::{Leave, Whose};
@@ -144,8 +145,10 @@ impl Relay {
     }
 
     /// Are there tools that others see and this principal does not?
-    pub(crate) fn hides_some(&self, principal: &str) -> bool {
-        self.principals.borrow().deny_some(principal)
+    pub(crate) fn hides_some(&self, principal: &Arc<str>) -> bool {
+        let denies = |it: &Listed| it.effect == Effect::Deny;
+        let rules = self.desk(principal).rules.now();
+        rules.listed().iter().any(denies)
     }
 
     /// May this principal see the tool?
@@ -185,7 +188,9 @@ impl Relay {
         asked: &Asked,
         mut params: Members,
     ) -> Result<Payload, RemoteError> {
-        let whose = Whose { server, principal: &asked.guest.principal, about: &asked.method };
+        let asked_for = params.clone();
+        let about = || about(&asked.method, &asked_for);
+        let whose = Whose { server, principal: &asked.guest.principal, about: &about };
         if asked.guest.era == Era::Modern {
             self.unwrapped(&whose, &mut params)?;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::{descendants_with_environment, wait_until};
+use testkit::real::{self, RealServer, Via};
 use testkit::{Quirk, Scene, Script, Scripted, scripted};
 
 use crate::serve::Raw;
@@ -405,4 +406,51 @@ fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     assert!(door.post(&foreign, &list).starts_with("HTTP/1.1 404 "));
     door.signal("-INT");
     assert_eq!(door.ended(), Some(0));
+}
+
+fn entry(server: &RealServer) -> Json {
+    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
+    let env: serde_json::Map<String, Json> =
+        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
+    json!({
+        "command": text(&server.command),
+        "args": server.args.iter().map(text).collect::<Vec<_>>(),
+        "env": env,
+        "trust": true,
+    })
+}
+
+#[test]
+fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
+    let scene = scene();
+    let servers = json!({"mcpServers": {
+        "everything": entry(&real::everything(Via::Stdio)),
+        "time": entry(&real::time()),
+    }});
+    scene.write(USER, &servers.to_string());
+    let door = Door::open(&scene, &["--no-auth"]);
+    let url = format!("http://{}/mcp", door.address);
+    let program = scene.command(&scene.project(), &["serve", "--pool"]);
+    let by_command = [program.get_program().into(), "serve".into(), "--pool".into()];
+    for (mode, is_modern) in [("legacy", false), ("auto", true)] {
+        for server in [&[url.clone().into()][..], &by_command[..]] {
+            let client = real::python_pool_client(mode, server);
+            let mut command = std::process::Command::new(&client.command);
+            command.args(&client.args).env_clear().envs(client.env.iter().cloned());
+            command.env("HOME", scene.home()).env("SWB_TESTBED_MANAGED", scene.managed());
+            let output = command.stdin(Stdio::null()).output().expect("Python can be run");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{mode} {server:?}: {stderr}");
+            let seen: Json = serde_json::from_slice(&output.stdout).expect("it is JSON");
+            assert_eq!(seen["protocol"] == "2026-07-28", is_modern, "{seen:#}");
+            assert_eq!(seen["echo"], "Echo: hello");
+            assert!(seen["time"].as_str().expect("text").contains("UTC"), "{seen:#}");
+            assert!(seen["elicited"].as_str().expect("text").contains("Ada"), "{seen:#}");
+            assert!(seen["sampled"].as_str().expect("text").contains("sampled words"), "{seen:#}");
+            assert_eq!(seen["asked"].as_array().map(Vec::len), Some(2), "{seen:#}");
+            assert_eq!(seen["progress"].as_array().map(Vec::len), Some(3), "{seen:#}");
+            assert!(seen["read"].as_u64().is_some_and(|it| it > 0), "{seen:#}");
+            assert_eq!(seen["prompt"], "This is a simple prompt without arguments.");
+        }
+    }
 }

@@ -453,4 +453,5 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
             assert_eq!(seen["prompt"], "This is a simple prompt without arguments.");
         }
     }
+    assert_eq!(door.ended(), Some(0));
 }

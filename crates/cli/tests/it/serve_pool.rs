@@ -405,6 +405,7 @@ fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     let foreign = lines.replace(&session, "00000000000000000000000000000000");
     assert!(door.post(&foreign, &list).starts_with("HTTP/1.1 404 "));
     door.signal("-INT");
+    door.signal("-TERM");
     assert_eq!(door.ended(), Some(0));
 }
 
@@ -453,5 +454,6 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
             assert_eq!(seen["prompt"], "This is a simple prompt without arguments.");
         }
     }
+    door.signal("-TERM");
     assert_eq!(door.ended(), Some(0));
 }

@@ -203,7 +203,7 @@ impl<L: Link> Driver<L> {
         match Behalf::of(self.waiting.values().filter_map(|it| it.attendant.as_ref())) {
             // It may speak of what somebody else called off a moment ago.
             Behalf::One(attendant) if self.may_mean_another(&*attendant, speech) => Behalf::Several,
-            behalf => behalf,
+            behalf @ (Behalf::Nobody | Behalf::One(_) | Behalf::Several) => behalf,
         }
     }
 

@@ -78,7 +78,7 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         assert_eq!(caller.send(bad.as_bytes()).await.status, 403, "{origin}");
     }
     let targets = [
-        format!("POST http://evil.example/mcp HTTP/1.1"),
+        "POST http://evil.example/mcp HTTP/1.1".to_owned(),
         format!("POST http://127.0.0.1:{}/mcp HTTP/1.1", port.wrapping_add(1)),
         format!("POST ftp://127.0.0.1:{port}/mcp HTTP/1.1"),
     ];

@@ -210,7 +210,7 @@ async fn a_legacy_client_is_told_which_question_is_taken_back() {
     let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
     for server in ["ls", "lh"] {
         let mut params = asking(server, "withdrawn");
-        params["arguments"]["ms"] = 1.into();
+        params["arguments"]["ms"] = 500.into();
         let mut visitor = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
         let request = visitor.request("tools/call", params.clone());
         visitor.push(&request);

@@ -153,6 +153,11 @@ async fn follow(
 ) -> Result<(), Failure> {
     let follower = Follower::start(session.surroundings(), configuration);
     let Ok(mut follower) = follower else { return std::future::pending().await };
+    // What changed between the first look and the watch was seen by nobody.
+    if let Ok(configuration) = session.load() {
+        what.apply(host, &configuration).await;
+        gateway.set_rules(&configuration.rules, &configuration.principals);
+    }
     while let Some(configuration) = follower.next().await {
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);

@@ -13,7 +13,7 @@ use crate::turn::{Step, Turn};
 
 /// How many calls may wait, of all and of one principal.
 const MOST: usize = 4096;
-const MOST_OF_ONE: usize = 256;
+const MOST_OF_ONE: usize = 64;
 /// How many commands may wait.
 const COMMANDS: usize = 256;
 

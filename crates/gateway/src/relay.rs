@@ -3,6 +3,7 @@
 
 mod finishing;
 mod routes;
+mod signs;
 mod states;
 mod tool_relay;
 
@@ -37,6 +38,8 @@ use crate::visiting::about;
 pub(crate) use states::{LASTS, State, foreign};
 use states::{Leave, Whose};
 
+/// How many principals are known at once.
+const MOST_DESKS: usize = 10_000;
 /// How long a server may take to answer.
 const PATIENCE: Duration = ToolCall::USUAL_PATIENCE;
 
@@ -120,6 +123,10 @@ impl Relay {
         let desk = Arc::new(desk);
         let mut kept = desk.clone();
         self.desks.send_modify(|desks| {
+            // Who comes back has only to answer again what was answered for a session.
+            if desks.len() >= MOST_DESKS {
+                desks.clear();
+            }
             kept = desks.entry(principal.clone()).or_insert(desk).clone();
         });
         kept
@@ -194,14 +201,19 @@ impl Relay {
         if asked.guest.era == Era::Modern {
             self.unwrapped(&whose, &mut params)?;
         }
+        self.tell_level_for(asked, server).await;
         let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
-        let question = Question {
-            params: Some(params.written()),
-            ..Question::harmless(asked.method.clone(), PATIENCE)
-        };
-        let question = question.for_whom(self.behest(asked, attendant, server));
-        let answer = self.host.ask_on_behalf(server, question).await;
-        let answer = answer.map_err(|it| unanswered(&it))?;
+        let answer = signs::told(asked, |progress| async {
+            let question = Question {
+                params: Some(params.written()),
+                progress,
+                ..Question::harmless(asked.method.clone(), PATIENCE)
+            };
+            let question = question.for_whom(self.behest(asked, attendant, server));
+            let answer = self.host.ask_on_behalf(server, question).await;
+            answer.map_err(|it| unanswered(&it))
+        });
+        let answer = answer.await?;
         Ok(self.wrapped(&whose, answer, Leave::NotAsked))
     }
 

@@ -18,8 +18,8 @@ pub(crate) struct Ledger(watch::Sender<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_task: HashMap<String, (Arc<str>, Arc<str>)>,
-    order: VecDeque<String>,
+    by_task: HashMap<(Arc<str>, String), Arc<str>>,
+    order: VecDeque<(Arc<str>, String)>,
 }
 
 impl Ledger {
@@ -30,13 +30,13 @@ impl Ledger {
         }
         let Some(task) = task_of(result).filter(|it| it.len() <= LONGEST) else { return };
         self.0.send_modify(|entries| {
-            let whose = (Arc::from(server), principal.clone());
-            // A server that gives out a name twice does not give one client's task to another.
-            if entries.by_task.contains_key(&task) {
+            let place = (principal.clone(), task);
+            // Of two servers that give out one name, the first has it.
+            if entries.by_task.contains_key(&place) {
                 return;
             }
-            entries.by_task.insert(task.clone(), whose);
-            entries.order.push_back(task);
+            entries.by_task.insert(place.clone(), server.into());
+            entries.order.push_back(place);
             if entries.order.len() > MOST
                 && let Some(oldest) = entries.order.pop_front()
             {
@@ -46,10 +46,8 @@ impl Ledger {
     }
 
     /// The server that works on a task of this principal.
-    pub(crate) fn server_of(&self, task: &str, principal: &str) -> Option<Arc<str>> {
-        let entries = self.0.borrow();
-        let (server, whose) = entries.by_task.get(task)?;
-        (**whose == *principal).then(|| server.clone())
+    pub(crate) fn server_of(&self, task: &str, principal: &Arc<str>) -> Option<Arc<str>> {
+        self.0.borrow().by_task.get(&(principal.clone(), task.to_owned())).cloned()
     }
 }
 
@@ -86,7 +84,8 @@ mod tests {
         ledger.note(&result(json!({"task": {"taskId": "2"}})), "s", &bob);
         ledger.note(&result(json!({"task": {"taskId": "1"}})), "other", &bob);
         assert_eq!(ledger.server_of("1", &ada).as_deref(), Some("s"));
-        assert_eq!(ledger.server_of("1", &bob), None);
+        assert_eq!(ledger.server_of("1", &bob).as_deref(), Some("other"));
+        assert_eq!(ledger.server_of("2", &ada), None);
         assert_eq!(ledger.server_of("2", &bob).as_deref(), Some("s"));
         assert_eq!(ledger.server_of("3", &bob), None);
     }

@@ -12,6 +12,8 @@ use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::reception;
 
 use super::{Asked, PATIENCE, Relay, empty, no_method, object};
+use crate::attendant::Attendant;
+use crate::directory::Facts;
 use crate::guest::lower;
 
 /// The extension that tasks of the modern era are, and the capability of the legacy one.
@@ -238,12 +240,33 @@ impl Relay {
 
     /// Tells one server how much is wanted, where it can be told.
     pub(crate) async fn tell_level(&self, server: &str) {
-        let wanted = self.levels.borrow().values().fold(None, |all, it| lower(all, Some(it)));
-        let Some(level) = wanted else { return };
-        let params = object(&serde_json::json!({"level": level}));
-        let question =
-            Question { params: Some(params), ..Question::harmless("logging/setLevel", PATIENCE) };
-        let _it_says_what_it_likes = self.host.ask(server, question).await;
+        if let Some(question) = self.level_wanted(None) {
+            let _it_says_what_it_likes = self.host.ask(server, question).await;
+        }
+    }
+
+    /// A modern client says with every question how much it wants to hear; a legacy server is told beforehand.
+    pub(super) async fn tell_level_for(&self, asked: &Asked, server: &str) {
+        let Some(level) = asked.guest.level().filter(|_| asked.guest.era == Era::Modern) else {
+            return;
+        };
+        let directory = self.served();
+        let able = |it: &&Facts| it.era == Era::Legacy && it.has("logging");
+        if directory.servers.iter().filter(able).all(|it| *it.server != *server) {
+            return;
+        }
+        let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
+        if let Some(question) = self.level_wanted(Some(level)) {
+            let question = question.for_whom(self.behest(asked, attendant, server));
+            let _it_says_what_it_likes = self.host.ask_on_behalf(server, question).await;
+        }
+    }
+
+    /// The most talkative level that anybody wants.
+    fn level_wanted(&self, besides: Option<&'static str>) -> Option<Question> {
+        let wanted = self.levels.borrow().values().fold(besides, |all, it| lower(all, Some(it)));
+        let params = object(&json!({"level": wanted?}));
+        Some(Question { params: Some(params), ..Question::harmless("logging/setLevel", PATIENCE) })
     }
 }
 

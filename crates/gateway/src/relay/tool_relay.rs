@@ -1,6 +1,5 @@
 //! A tool call: found by the name that the client sees, permitted under the rules of its principal, and passed on.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -15,14 +14,11 @@ use tokio::sync::mpsc;
 
 use super::routes::no_such;
 use super::states::{Leave, Whose};
-use super::{Asked, PATIENCE, Relay, object, unanswered};
-use crate::attendant::{Attendant, Outlet};
+use super::{Asked, PATIENCE, Relay, object, signs, unanswered};
+use crate::attendant::Attendant;
 use crate::consenting::ClientConsent;
 use crate::search_tools;
 use crate::visiting::about;
-
-/// How many signs of progress may wait; one more that finds no room says nothing new.
-const SIGNS: usize = 64;
 
 impl Relay {
     pub(super) async fn called(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
@@ -41,26 +37,7 @@ impl Relay {
         params.take("name");
         let arguments = params.take("arguments");
         let call = Named { tool, called: &name, arguments };
-        match asked.meta.progress_token.clone() {
-            None => self.made(&asked, call, params, None).await,
-            Some(token) => {
-                let (signs, mut heard) = mpsc::channel(SIGNS);
-                let making = self.made(&asked, call, params, Some(signs));
-                let mut making = std::pin::pin!(making);
-                let made = loop {
-                    tokio::select! {
-                        biased;
-                        Some(sign) = heard.recv() => tell(&*asked.outlet, &sign, &token),
-                        made = &mut making => break made,
-                    }
-                };
-                // What was said before the answer goes before it.
-                while let Ok(sign) = heard.try_recv() {
-                    tell(&*asked.outlet, &sign, &token);
-                }
-                made
-            }
-        }
+        signs::told(&asked, |progress| self.made(&asked, call, params, progress)).await
     }
 
     async fn made(
@@ -78,6 +55,7 @@ impl Relay {
         if asked.guest.era == Era::Modern && self.unwrapped(&whose, &mut params)? == Leave::Given {
             attendant.give_leave();
         }
+        self.tell_level_for(asked, &call.tool.server).await;
         let desk = self.desk(principal);
         let behest = self.behest(asked, attendant.clone(), &call.tool.server);
         let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
@@ -134,13 +112,5 @@ fn failed(failure: CallFailure) -> Result<Payload, RemoteError> {
         CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => {
             Err(reception::invalid(&failure.to_string()))
         }
-    }
-}
-
-/// Tells of progress under the client's own token.
-fn tell(outlet: &dyn Outlet, sign: &Progress, token: &Payload) {
-    if let Some(mut members) = Members::read(Some(&sign.0)) {
-        members.put("progressToken", token.clone());
-        outlet.say(Cow::Borrowed("notifications/progress"), Some(members.written()));
     }
 }

@@ -78,7 +78,7 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         assert_eq!(caller.send(bad.as_bytes()).await.status, 403, "{origin}");
     }
     let targets = [
-        format!("POST http://evil.example/mcp HTTP/1.1"),
+        "POST http://evil.example/mcp HTTP/1.1".to_owned(),
         format!("POST http://127.0.0.1:{}/mcp HTTP/1.1", port.wrapping_add(1)),
         format!("POST ftp://127.0.0.1:{port}/mcp HTTP/1.1"),
     ];
@@ -381,7 +381,7 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
 #[tokio::test]
 async fn who_does_not_read_holds_up_nobody_else() {
     let (_quarter, mut house, caller) = house().await;
-    let mut unread = Vec::new();
+    let (mut unread, mut sessions) = (Vec::new(), Vec::new());
     for kind in [Kind::LegacyHttp, Kind::ModernHttp] {
         for (tool, arguments) in [
             ("talk", json!({"text": "x".repeat(200), "steps": 10_000, "ms": 0})),
@@ -395,6 +395,7 @@ async fn who_does_not_read_holds_up_nobody_else() {
             let mut stream = visitor.caller.connect().await;
             stream.write_all(&visitor.caller.message(&request)).await.expect("it is read");
             unread.push(stream);
+            sessions.push(visitor.caller);
         }
     }
     // Standing streams that nobody reads, too.
@@ -416,6 +417,9 @@ async fn who_does_not_read_holds_up_nobody_else() {
         }
     }
     drop((unread, caller));
+    for caller in sessions.iter().filter(|it| it.session.is_some()) {
+        assert_eq!(caller.delete().await.status, 200);
+    }
     house.stop().await;
 }
 

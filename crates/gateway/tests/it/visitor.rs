@@ -156,10 +156,9 @@ impl Visitor {
     /// The next message from the link.
     pub async fn pulled(&mut self) -> Json {
         let link = self.link.as_mut().expect("a link");
-        match timeout(PATIENCE, link.next()).await.expect("in time").expect("it is open") {
-            Arrival::Message(message) => written(&message),
-            other => panic!("no message: {other:?}"),
-        }
+        let arrived = timeout(PATIENCE, link.next()).await.expect("in time").expect("it is open");
+        let Arrival::Message(message) = arrived else { panic!("no message: {arrived:?}") };
+        written(&message)
     }
 
     /// Asks, answers nothing, and comes back with the answer.

@@ -69,6 +69,8 @@ const PING: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_secs(1);
 /// How many questions of a server are answered at once.
 const ANSWERS: usize = 32;
+/// How many, where each belongs to a call of somebody: they wait for as many people as there are.
+const ANSWERS_OF_CALLS: usize = 4096;
 
 type Dialling = Pin<Box<dyn Future<Output = Result<Line, Cause>> + Send>>;
 type Fetching = Pin<Box<dyn Future<Output = Vec<(List, Listed)>> + Send>>;
@@ -528,7 +530,11 @@ impl Task {
     }
 
     fn be_asked(&mut self, request: IncomingRequest) {
-        if self.answering.len() >= ANSWERS {
+        let most = match &request.behalf {
+            Behalf::One(_) => ANSWERS_OF_CALLS,
+            Behalf::Nobody | Behalf::Several => ANSWERS,
+        };
+        if self.answering.len() >= most {
             self.answering.spawn(request.refuse(RemoteError {
                 code: -32603,
                 message: "too many questions at once".to_owned(),

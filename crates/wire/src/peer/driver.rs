@@ -214,7 +214,7 @@ impl<L: Link> Driver<L> {
                 let late = self.over.iter().filter(|it| it.until > now);
                 Behalf::of(late.map(|it| (0, &it.attendant)))
             }
-            (behalf, _) => behalf,
+            (behalf @ (Behalf::Nobody | Behalf::One(_) | Behalf::Several), _) => behalf,
         }
     }
 

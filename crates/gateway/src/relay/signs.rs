@@ -1,0 +1,43 @@
+//! Signs of progress on their way to the client: under its own token, and before the answer.
+
+use std::borrow::Cow;
+
+use switchboard_wire::asked::Members;
+use switchboard_wire::message::Payload;
+use switchboard_wire::peer::Progress;
+use tokio::sync::mpsc;
+
+use super::Asked;
+use crate::attendant::Outlet;
+use crate::turn::Outcome;
+
+/// How many may wait; one more that finds no room says nothing new.
+const WAITING: usize = 64;
+
+/// Works, and tells the client of progress where it wants to hear of it.
+pub(super) async fn told<W: Future<Output = Outcome>>(
+    asked: &Asked,
+    work: impl FnOnce(Option<mpsc::Sender<Progress>>) -> W,
+) -> Outcome {
+    let Some(token) = &asked.meta.progress_token else { return work(None).await };
+    let (signs, mut heard) = mpsc::channel(WAITING);
+    let mut working = std::pin::pin!(work(Some(signs)));
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(sign) = heard.recv() => tell(&*asked.outlet, &sign, token),
+            outcome = &mut working => break outcome,
+        }
+    };
+    while let Ok(sign) = heard.try_recv() {
+        tell(&*asked.outlet, &sign, token);
+    }
+    outcome
+}
+
+fn tell(outlet: &dyn Outlet, sign: &Progress, token: &Payload) {
+    if let Some(mut members) = Members::read(Some(&sign.0)) {
+        members.put("progressToken", token.clone());
+        outlet.say(Cow::Borrowed("notifications/progress"), Some(members.written()));
+    }
+}

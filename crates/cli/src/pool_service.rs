@@ -17,8 +17,9 @@ use switchboard::load::Configuration;
 use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, PATH, Terms};
+use switchboard_gateway::{Door, Gateway, PATH, Queue, Terms, WaitingRoom};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::control;
 use crate::desk;
@@ -41,6 +42,8 @@ pub struct Service {
     pub terms: Terms,
     /// How much is asked.
     pub mode: Option<Mode>,
+    /// How long calls wait for somebody to answer for them; nobody is asked where it is nothing.
+    pub approval: Duration,
     /// Where; standard input and output where nowhere else.
     pub http: Option<HttpService>,
 }
@@ -75,7 +78,7 @@ pub enum Admission {
 pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
     let configuration = session.load()?;
     let adapted = |mut options: switchboard::engine::Options| {
-        // Questions that belong to no client's call, and leave that no client can be asked for.
+        // Questions that belong to no client's call.
         options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
         options.lent = vec![Ability::Sampling];
         options
@@ -83,27 +86,51 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
     live::adapted(session, Persistence::Patient, adapted, async |host, interrupts| {
         live::apply(host, &configuration, &[]).await;
         let mut desk = desk::desk(session, &configuration, host, service.mode)?;
-        desk.consent = Arc::new(Nobody("nobody can be asked for leave".to_owned()));
+        let (room, keeping) = WaitingRoom::new(service.approval);
+        let keeping = tokio::spawn(keeping);
+        desk.consent = Arc::new(room.clone());
         let audit = desk.audit.clone();
         let (gateway, task) = Gateway::open(host, desk, service.terms);
-        let control = control::serve(host.clone(), &session.machine.places.running());
+        let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
+        let control = control::serve(subjects, &session.machine.places.running());
         let served = {
             let following = follow(session, host, &gateway, &configuration);
-            tokio::pin!(following);
             let serving = serve(session, &gateway, service.http, interrupts);
-            tokio::pin!(serving);
+            let announcing = announce(room.watch());
+            tokio::pin!(following, serving, announcing);
             tokio::select! {
                 served = &mut serving => served,
                 Err(failure) = &mut following => Err(failure),
+                () = &mut announcing => Ok(()),
             }
         };
         control.end().await;
-        drop(gateway);
+        drop((gateway, room));
         host.stop().await;
         let _panicked = task.await;
+        let _panicked = keeping.await;
         audit.settle().await;
         served.map(|()| Done::default())
     })
+}
+
+/// Says when a call waits for the person, and how to answer. Does not end by itself.
+async fn announce(mut queue: watch::Receiver<Queue>) {
+    let mut last = 0;
+    while queue.changed().await.is_ok() {
+        let now = queue.borrow_and_update().clone();
+        for waiting in now.iter().filter(|it| it.number > last) {
+            report::aside(&format!(
+                "note: {} wants `{}` to run `{}`; `swb approvals allow {number}` or `swb approvals deny {number}`\n",
+                printable(&waiting.caller),
+                printable(&waiting.server),
+                printable(&waiting.tool),
+                number = waiting.number,
+            ));
+        }
+        last = now.last().map_or(last, |it| it.number.max(last));
+    }
+    std::future::pending().await
 }
 
 /// Picks up changes of the configuration while clients are there. Does not end by itself.

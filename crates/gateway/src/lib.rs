@@ -21,7 +21,9 @@ mod stdio_front;
 mod token_seal;
 mod turn;
 mod visiting;
+mod waiting_room;
 
 pub use directory::{Names, Terms, ToolsShown, exposing};
 pub use gateway::Gateway;
 pub use http_front::{Door, PATH};
+pub use waiting_room::{Queue, Waiting, WaitingRoom};

@@ -3,12 +3,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
-use switchboard_gateway::{Names, Terms, ToolsShown, exposing};
+use switchboard_gateway::{Names, Terms, ToolsShown, WaitingRoom, exposing};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
@@ -18,6 +19,9 @@ use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
 use crate::workbench;
+
+/// No call waits longer for an answer, in seconds.
+const LONGEST_WAIT: u64 = 24 * 3600;
 
 /// Arguments of `swb serve`.
 #[derive(Debug, Args)]
@@ -44,6 +48,9 @@ pub struct Serve {
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
     pub mode: Option<Mode>,
+    /// How long a call waits for `swb approvals`, in seconds, where its client can ask nobody; 0: nobody is asked
+    #[arg(long, value_name = "SECONDS", default_value_t = WaitingRoom::USUAL.as_secs(), requires = "pool")]
+    pub approval_timeout: u64,
     /// Let in who has a token of this file: one `name: token` a line
     #[arg(long, value_name = "FILE", requires = "http")]
     pub token_file: Option<PathBuf>,
@@ -127,7 +134,8 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
     };
     let terms =
         Terms { names: arguments.names, exposed: arguments.expose.clone(), tools: arguments.tools };
-    Ok(Service { terms, mode: arguments.mode, http })
+    let approval = Duration::from_secs(arguments.approval_timeout.min(LONGEST_WAIT));
+    Ok(Service { terms, mode: arguments.mode, approval, http })
 }
 
 /// Nobody is let in by omission.

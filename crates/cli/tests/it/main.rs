@@ -3,6 +3,7 @@
 mod add;
 mod add_json;
 mod adversity;
+mod approvals;
 mod approve;
 mod audit;
 mod auth;

@@ -11,7 +11,7 @@ use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
 
-use super::{CallFailure, Consent, Desk, Recording, ToolCall, permit};
+use super::{Applicant, CallFailure, Consent, Desk, Recording, ToolCall, permit};
 use crate::ask::{AskError, Behest, Question, Repeat, TOOL_CALL};
 use crate::audit::{self, Record};
 use crate::calling::Permit;
@@ -75,7 +75,8 @@ impl Host {
         record.arguments = audit::digest(&arguments);
         let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
         let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let leave = permit((desk, call.consent), tool, of_server, &arguments, said).await?;
+        let applicant = Applicant { caller: call.caller, desk, consent: call.consent };
+        let leave = permit(applicant, tool, of_server, &arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&leave.because);
         match tool.kind {

@@ -33,6 +33,7 @@ mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
+mod trace_setup;
 mod workbench;
 mod writing;
 

@@ -17,7 +17,7 @@ use switchboard::load::Configuration;
 use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, PATH, Queue, Terms, WaitingRoom};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Terms, WaitingRoom};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -29,6 +29,7 @@ use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
+use crate::trace_setup;
 
 /// How long clients wait for servers that are slow to connect; those that come later are announced.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -61,6 +62,8 @@ pub struct HttpService {
     pub origins: Vec<String>,
     /// Our address, as clients see it.
     pub url: Option<String>,
+    /// Who may read the metrics.
+    pub metrics: MetricsReaders,
 }
 
 /// Who may come in.
@@ -90,7 +93,8 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         let keeping = tokio::spawn(keeping);
         desk.consent = Arc::new(room.clone());
         let audit = desk.audit.clone();
-        let (gateway, task) = Gateway::open(host, desk, service.terms);
+        let (tracer, exporting) = trace_setup::tracer(session)?;
+        let (gateway, task) = Gateway::open_traced(host, desk, service.terms, tracer);
         let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
         let control = control::serve(subjects, &session.machine.places.running());
         let served = {
@@ -109,6 +113,7 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         host.stop().await;
         let _panicked = task.await;
         let _panicked = keeping.await;
+        exporting.end().await;
         audit.settle().await;
         served.map(|()| Done::default())
     })
@@ -176,7 +181,13 @@ async fn serve(
     })?;
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{PATH}"));
     let (doorkeeper, list) = doorkeeper(session, http.admission, &url)?;
-    let door = Door { guard, doorkeeper, largest_request: Door::LARGEST_REQUEST, idle: Door::IDLE };
+    let door = Door {
+        guard,
+        doorkeeper,
+        largest_request: Door::LARGEST_REQUEST,
+        idle: Door::IDLE,
+        metrics: http.metrics,
+    };
     gateway.settle(SETTLE).await;
     report::say(&format!("listening on http://{bound}{PATH}\n"));
     let serving = gateway.serve_http(listener, door, interrupts.next());

@@ -1,10 +1,11 @@
 //! One client as it is known: who it is, how it speaks, and what it can do for servers. A legacy client is known for
 //! as long as its session lasts, a modern one for one request.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
+use switchboard_config::entry::sha256;
 use switchboard_wire::era::Era;
 use switchboard_wire::message::Payload;
 
@@ -24,6 +25,7 @@ pub(crate) struct Guest {
     pub(crate) capabilities: Arc<str>,
     can: Abilities,
     level: AtomicU8,
+    session: OnceLock<String>,
 }
 
 /// What a client can do for servers.
@@ -51,7 +53,20 @@ impl Guest {
             capabilities: text.unwrap_or("{}").into(),
             can: Abilities::of(capabilities),
             level: AtomicU8::new(UNSAID),
+            session: OnceLock::new(),
         }
+    }
+
+    /// It has a session of this name from now on. Who knows the name is let in, so that only a digest is kept.
+    pub(crate) fn be_in_session(&self, name: &str) {
+        const SHOWN: usize = 16;
+        let digest: String = sha256(name.as_bytes()).to_string().chars().take(SHOWN).collect();
+        let _it_has_one_already = self.session.set(digest);
+    }
+
+    /// What tells its session from others, where it has one.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.get().map(String::as_str)
     }
 
     pub(crate) fn can(&self) -> Abilities {

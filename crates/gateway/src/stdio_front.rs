@@ -20,7 +20,7 @@ use crate::attendant::{Asking, Outlet};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
-use crate::relay::Asked;
+use crate::relay::{Asked, Origin};
 use crate::turn::{Outcome, Step};
 use crate::visiting::{self, Visit};
 
@@ -145,12 +145,14 @@ impl Front {
                 Some((request, outcome.map(|()| object(&json!({})))))
             }
             _ => {
+                let origin = Origin::of(request.id.clone());
                 let asked = |method: Cow<'static, str>, outlet: Arc<dyn Outlet>| Asked {
                     guest,
                     method,
                     params,
                     meta,
                     outlet,
+                    origin,
                 };
                 self.begin_legacy(request, asked)
             }
@@ -203,7 +205,8 @@ impl Front {
         let task = self.questions.spawn(async move {
             let id = request.id.clone();
             let aside = request.aside();
-            let visit = Visit { guest, method: request.method.clone(), params, meta };
+            let method = request.method.clone();
+            let visit = Visit { guest, method, params, meta, id: id.clone() };
             match listen_or_answer(&gateway, visit, &id, &aside).await {
                 Ok(result) => request.answer(result).await,
                 Err(error) => request.refuse(error).await,

@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
 use crate::ask::AskError;
-use crate::audit::{self, Audit, Record};
+use crate::audit::{self, Audit, Ended, Record};
 use crate::engine::Host;
 use crate::inquiry::Nobody;
 use crate::perform::Work;
@@ -237,7 +237,12 @@ impl Host {
     pub async fn call(&self, desk: &Desk, call: ToolCall) -> Result<Yield, CallFailure> {
         let mut recording = Recording::begin(desk, &call.caller, &call.exposed);
         let outcome = self.made(desk, call, &mut recording.record).await;
-        recording.record.outcome = word(&outcome).to_owned();
+        let ended = match &outcome {
+            Ok(it) if it.is_error => Ended::ToolError,
+            Ok(_) => Ended::Done,
+            Err(failure) => failure.into(),
+        };
+        recording.record.outcome = ended.id().to_owned();
         if let Err(CallFailure::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
@@ -419,14 +424,14 @@ pub fn request<'a>(
     }
 }
 
-fn word(outcome: &Result<Yield, CallFailure>) -> &'static str {
-    match outcome {
-        Ok(it) if it.is_error => "tool-error",
-        Ok(_) => "ok",
-        Err(CallFailure::NoTool { .. } | CallFailure::Arguments { .. }) => "invalid",
-        Err(CallFailure::Denied { .. }) => "denied",
-        Err(CallFailure::Ask(AskError::Timeout { .. })) => "timeout",
-        Err(CallFailure::Ask(_)) => "failed",
+impl From<&CallFailure> for Ended {
+    fn from(failure: &CallFailure) -> Ended {
+        match failure {
+            CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => Ended::Invalid,
+            CallFailure::Denied { .. } => Ended::Denied,
+            CallFailure::Ask(AskError::Timeout { .. }) => Ended::Timeout,
+            CallFailure::Ask(_) => Ended::Failed,
+        }
     }
 }
 

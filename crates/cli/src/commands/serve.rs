@@ -9,7 +9,7 @@ use clap::Args;
 use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
-use switchboard_gateway::{Names, Terms, ToolsShown, WaitingRoom, exposing};
+use switchboard_gateway::{MetricsReaders, Names, Terms, ToolsShown, WaitingRoom, exposing};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
@@ -66,6 +66,9 @@ pub struct Serve {
     /// A name that we are reached by, besides the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub allow_host: Vec<String>,
+    /// Let everybody read /metrics, also those who may not come in; otherwise it wants a token as clients do
+    #[arg(long, requires = "http")]
+    pub metrics_open: bool,
     /// A web page's origin that may use us; may be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
@@ -130,6 +133,10 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
             hosts: arguments.allow_host.clone(),
             origins: arguments.allow_origin.clone(),
             url: arguments.url.clone(),
+            metrics: match arguments.metrics_open {
+                true => MetricsReaders::Everybody,
+                false => MetricsReaders::Admitted,
+            },
         }),
     };
     let terms =

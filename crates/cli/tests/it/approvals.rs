@@ -15,13 +15,13 @@ use crate::support::{USER, json as json_of, local_settings, scene};
 const SOON: Duration = Duration::from_secs(20);
 
 /// A gateway in front of a scripted server, and clients that can ask nobody.
-struct GatewayProcess {
+pub struct GatewayProcess {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl GatewayProcess {
-    fn start(scene: &Scene, more: &[&str]) -> GatewayProcess {
+    pub fn start(scene: &Scene, more: &[&str]) -> GatewayProcess {
         scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
         let arguments = ["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"];
         let mut command = scene.command(&scene.project(), &[&arguments[..], more].concat());
@@ -60,7 +60,7 @@ impl GatewayProcess {
     }
 
     /// Calls, and waits for the whole response on a thread.
-    fn call(&self, text: &str) -> JoinHandle<String> {
+    pub fn call(&self, text: &str) -> JoinHandle<String> {
         let mut stream = self.send(text);
         stream.set_read_timeout(Some(SOON)).expect("a time");
         thread::spawn(move || {
@@ -71,7 +71,7 @@ impl GatewayProcess {
     }
 
     /// Ends it, and comes back with what it said besides.
-    fn end(mut self) -> String {
+    pub fn end(mut self) -> String {
         let number = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-TERM", &number]).status();
         assert!(sent.expect("kill can be run").success());

@@ -27,6 +27,7 @@ mod login;
 mod logout;
 mod logs;
 mod man;
+mod observed;
 mod overview;
 mod paths;
 mod permissions;

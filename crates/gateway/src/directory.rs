@@ -94,6 +94,8 @@ pub(crate) struct Directory {
     pub(crate) servers: Vec<Facts>,
     pub(crate) lists: BTreeMap<List, Pages>,
     pub(crate) pool: Arc<Pool>,
+    /// Of the snapshot that it was made of.
+    pub(crate) revision: u64,
     tools_shown: ToolsShown,
     legacy: Map<String, Json>,
     modern: Map<String, Json>,
@@ -107,6 +109,7 @@ impl Directory {
         let mut directory = Directory {
             servers: views.iter().filter(|it| is_served(it)).filter_map(|it| facts(it)).collect(),
             pool: pool.clone(),
+            revision: snapshot.revision,
             tools_shown: terms.tools,
             ..Directory::default()
         };

@@ -59,12 +59,15 @@ impl Gateway {
 
     /// Waits until every server is connected or is known not to be, but no longer than this.
     pub async fn settle(&self, patience: Duration) {
-        let _some_are_slow = timeout(patience, self.relay.host.settled()).await;
+        let host = &self.relay.host;
         let mut directory = self.relay.directory.clone();
         let fresh = async {
-            let wanted = self.relay.host.snapshot().servers.len();
-            let has = |it: &Arc<Directory>| it.servers.len() >= wanted || !it.lists.is_empty();
-            let _closed = directory.wait_for(has).await;
+            let snapshot = host.settled().await;
+            let pool = host.settled_pool().await;
+            let is_of_now = |it: &Arc<Directory>| {
+                it.revision >= snapshot.revision && it.pool.revision() >= pool.revision()
+            };
+            let _closed = directory.wait_for(is_of_now).await;
         };
         let _some_are_slow = timeout(patience, fresh).await;
     }

@@ -134,15 +134,13 @@ pub fn command(text: &str) -> String {
 /// the rest stays, because whoever allows a call must see what it does.
 pub fn values(json: &Json) -> Json {
     match json {
-        Json::Object(members) => members
-            .iter()
-            .map(|(name, value)| match value {
-                Json::String(_) | Json::Number(_) if is_secret_word(name) => {
-                    (name.clone(), MASK.into())
-                }
-                _ => (name.clone(), values(value)),
-            })
-            .collect(),
+        Json::Object(members) => {
+            let shown = |(name, value): (&String, &Json)| {
+                let is_hidden = (value.is_string() || value.is_number()) && is_secret_word(name);
+                (name.clone(), if is_hidden { MASK.into() } else { values(value) })
+            };
+            members.iter().map(shown).collect()
+        }
         Json::Array(items) => items.iter().map(values).collect(),
         Json::String(text) => {
             let word = |word: &str| if looks_like_a_token(word) { MASK } else { word }.to_owned();

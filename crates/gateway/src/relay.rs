@@ -91,13 +91,9 @@ impl Origin {
 
     /// What the client calls it.
     pub(crate) fn request(&self) -> String {
-        match &self.id {
-            Id::Number(number) => number.to_string(),
-            Id::Other(_) => match self.id.as_json() {
-                serde_json::Value::String(text) => text.chars().take(LONGEST_ID).collect(),
-                other => other.to_string().chars().take(LONGEST_ID).collect(),
-            },
-        }
+        let json = self.id.as_json();
+        let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
+        text.chars().take(LONGEST_ID).collect()
     }
 }
 

@@ -317,7 +317,9 @@ async fn asked(session: &Session, entry: &Entry) -> Result<Person, Failure> {
         Consented::No(reason) if reason == SAID_NO => {
             Some(json!({"approvals": "deny", "number": entry.waiting.number}))
         }
-        decision => approval_lines::decide(&entry.waiting, &decision),
+        decision @ (Consented::Yes { .. } | Consented::No(_)) => {
+            approval_lines::decide(&entry.waiting, &decision)
+        }
     };
     if !is_taken(session, entry, request)? {
         report::aside("(too late: the call is over)\n");

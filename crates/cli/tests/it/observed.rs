@@ -74,5 +74,5 @@ fn a_collector_that_is_no_address_is_said_before_anything_is_served() {
     let mut scene = scene();
     scene.set("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
     let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
-    insta::assert_snapshot!(refused.fails(3), @"");
+    insta::assert_snapshot!(refused.fails(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is no http or https address");
 }

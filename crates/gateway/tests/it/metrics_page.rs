@@ -32,7 +32,7 @@ async fn calls_sessions_and_refusals_are_counted() {
     let kinds =
         [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
     assert_eq!(bench.send("POST /mcp", &kinds, &hello.to_string()).await.status, 200);
-    assert_eq!(bench.get("/healthz", &[("Host", "evil.example")]).await.status, 421);
+    assert_eq!(bench.get("/healthz", &[("Host", "evil.example")]).await.status, 403);
     let reply = bench.get("/metrics", &[]).await;
     assert_eq!(reply.status, 200);
     assert!(reply.head.contains("content-type: text/plain; version=0.0.4"), "{}", reply.head);

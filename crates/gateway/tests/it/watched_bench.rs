@@ -57,10 +57,10 @@ pub struct Reply {
 impl Reply {
     /// The message in a body or in the last event of a stream.
     pub fn message(&self) -> Json {
-        let lines = self.body.lines().filter_map(|it| {
+        let mut lines = self.body.lines().rev().filter_map(|it| {
             serde_json::from_str::<Json>(it.strip_prefix("data: ").unwrap_or(it)).ok()
         });
-        lines.filter(Json::is_object).last().unwrap_or_else(|| panic!("no message: {}", self.body))
+        lines.find(Json::is_object).unwrap_or_else(|| panic!("no message: {}", self.body))
     }
 }
 

@@ -11,7 +11,7 @@ mod guest;
 pub mod head_guard;
 mod hearing;
 mod http_front;
-mod ledger;
+
 mod list_pages;
 mod metering;
 mod metrics_page;
@@ -22,6 +22,7 @@ mod search_tools;
 mod span_export;
 mod spans;
 mod stdio_front;
+mod task_ledger;
 mod token_seal;
 mod trace_context;
 mod turn;

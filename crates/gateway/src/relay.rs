@@ -29,9 +29,9 @@ use tokio::sync::watch;
 use crate::attendant::{Attendant, Outlet};
 use crate::directory::Directory;
 use crate::guest::Guest;
-use crate::ledger::Ledger;
 use crate::metering::Meters;
 use crate::spans::{Tracer, Underway};
+use crate::task_ledger::Ledger;
 use crate::token_seal::TokenSeal;
 use crate::trace_context::{self, TRACEPARENT, TraceContext};
 

@@ -11,7 +11,6 @@ mod guest;
 pub mod head_guard;
 mod hearing;
 mod http_front;
-
 mod list_pages;
 mod metering;
 mod metrics_page;

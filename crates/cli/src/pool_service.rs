@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use switchboard::auth::fetch::Online;
 use switchboard::auth::scopes::Scopes;
 use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, Terms as TokenTerms};
@@ -12,10 +13,12 @@ use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::Host;
+use switchboard::in_process::InProcess;
 use switchboard::inquiry::Nobody;
-use switchboard::load::Configuration;
+use switchboard::load::{self, Configuration};
 use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
+use switchboard_builtin::workspace;
 use switchboard_gateway::head_guard::HeadGuard;
 use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Terms, WaitingRoom};
 use tokio::net::TcpListener;
@@ -39,7 +42,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// What is served, and to whom.
 #[derive(Debug)]
 pub struct Service {
-    /// What is served, and how.
+    /// Whose tools.
+    pub what: What,
+    /// What of them is served, and how.
     pub terms: Terms,
     /// How much is asked.
     pub mode: Option<Mode>,
@@ -47,6 +52,30 @@ pub struct Service {
     pub approval: Duration,
     /// Where; standard input and output where nowhere else.
     pub http: Option<HttpService>,
+}
+
+/// Whose tools are served.
+#[derive(Debug)]
+pub enum What {
+    /// Those of every server that is configured.
+    Configured,
+    /// Our own, for files and commands.
+    Workspace(workspace::Settings),
+}
+
+impl What {
+    /// The servers that run, and the rules that hold.
+    async fn apply(&self, host: &Host, configuration: &Configuration) {
+        match self {
+            What::Configured => live::apply(host, configuration, &[]).await,
+            What::Workspace(_) => {
+                let entry = json!({"type": "sdk", "name": workspace::NAME});
+                let servers = json!({"mcpServers": {workspace::NAME: entry}});
+                host.set_rules(configuration.rules.clone()).await;
+                host.apply(&load::of_program("swb", &servers.to_string())).await;
+            }
+        }
+    }
 }
 
 /// A door to the network.
@@ -84,21 +113,30 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         // Questions that belong to no client's call.
         options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
         options.lent = vec![Ability::Sampling];
+        if let What::Workspace(settings) = &service.what {
+            let settings = settings.clone();
+            let server = InProcess::new(move |link| workspace::serve(settings.clone(), link));
+            options.in_process.insert(workspace::NAME.to_owned(), server);
+        }
         options
     };
     live::adapted(session, Persistence::Patient, adapted, async |host, interrupts| {
-        live::apply(host, &configuration, &[]).await;
+        service.what.apply(host, &configuration).await;
         let mut desk = desk::desk(session, &configuration, host, service.mode)?;
+        if let What::Workspace(_) = &service.what {
+            desk.trusted.insert(workspace::NAME.to_owned());
+        }
         let (room, keeping) = WaitingRoom::new(service.approval);
         let keeping = tokio::spawn(keeping);
         desk.consent = Arc::new(room.clone());
         let audit = desk.audit.clone();
         let (tracer, exporting) = trace_setup::tracer(session)?;
         let (gateway, task) = Gateway::open_traced(host, desk, service.terms, tracer);
+        gateway.set_rules(&configuration.rules, &configuration.principals);
         let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
         let control = control::serve(subjects, &session.machine.places.running());
         let served = {
-            let following = follow(session, host, &gateway, &configuration);
+            let following = follow(session, host, (&gateway, &service.what), &configuration);
             let serving = serve(session, &gateway, service.http, interrupts);
             let announcing = announce(room.watch());
             tokio::pin!(following, serving, announcing);
@@ -142,14 +180,14 @@ async fn announce(mut queue: watch::Receiver<Queue>) {
 async fn follow(
     session: &Session,
     host: &Host,
-    gateway: &Gateway,
+    (gateway, what): (&Gateway, &What),
     configuration: &Configuration,
 ) -> Result<(), Failure> {
     let follower = Follower::start(session.surroundings(), configuration);
     let Ok(mut follower) = follower else { return std::future::pending().await };
     while let Some(configuration) = follower.next().await {
-        live::apply(host, &configuration, &[]).await;
-        gateway.set_rules(&configuration.rules);
+        what.apply(host, &configuration).await;
+        gateway.set_rules(&configuration.rules, &configuration.principals);
     }
     std::future::pending().await
 }
@@ -165,7 +203,7 @@ async fn serve(
             Failure::new(Exit::Failure, "threads cannot be started").because(error)
         })?;
         gateway.settle(SETTLE).await;
-        gateway.serve_link(link, "stdio", interrupts.next()).await;
+        gateway.serve_only(link, "stdio", interrupts.next()).await;
         written.wait().await;
         return Ok(());
     };

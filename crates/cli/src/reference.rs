@@ -6,6 +6,7 @@ use switchboard::config::decode::{self, EntryKey};
 use switchboard::config::hooks;
 use switchboard::config::identity_provider;
 use switchboard::config::permission;
+use switchboard::config::principals;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::{self, SettingsKey};
 
@@ -49,6 +50,8 @@ fn keys() -> String {
     text.push_str("\n### `permissions`\n\n");
     text.push_str(RULES);
     text.push_str(&settings_table(permission::KEYS));
+    text.push_str("\n### Each of the `principals`\n\n");
+    text.push_str(&settings_table(principals::KEYS));
     text.push_str("\n### `hooks`\n\n");
     text.push_str(HOOKS);
     text.push_str(&settings_table(hooks::KEYS));

@@ -35,6 +35,7 @@ pub mod layer;
 pub mod name;
 pub mod permission;
 pub mod policy;
+pub mod principals;
 pub mod problem;
 pub mod scope;
 pub mod secret;

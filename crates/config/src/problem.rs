@@ -13,6 +13,7 @@ use crate::hooks;
 use crate::identity_provider;
 use crate::name::{NameFault, ServerName};
 use crate::permission::{self, Effect, Mode, RuleFaultKind};
+use crate::principals;
 use crate::scope::Scope;
 use crate::settings;
 use crate::shown;
@@ -404,6 +405,7 @@ fn is_known_key(key: &str) -> bool {
     entry.iter().any(|known| known.name == key)
         || settings::KEYS.iter().any(|known| known.name == key)
         || permission::KEYS.iter().any(|known| known.name == key)
+        || principals::KEYS.iter().any(|known| known.name == key)
         || hooks::KEYS.iter().any(|known| known.name == key)
         || identity_provider::KEYS.iter().any(|known| known.name == key)
         || account::KEYS.iter().any(|known| known.name == key)

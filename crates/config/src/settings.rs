@@ -10,6 +10,7 @@ use crate::identity_provider::{self, IdentityProvider};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
 use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
+use crate::principals::{self, Principals};
 use crate::problem::{PolicyList, Problem, ProblemKind, Reporter, Subject};
 use crate::source::{Origin, Source};
 use crate::template::Template;
@@ -65,6 +66,12 @@ pub const KEYS: &[SettingsKey] = &[
     ),
     key("disabledMcpServers", "array of strings", false, "names of servers that are switched off"),
     key("permissions", "object", true, "which tools may be called, and which ask first"),
+    key(
+        "principals",
+        "object",
+        true,
+        "what clients of `swb serve --pool` may do besides, by their names; `*` is everybody",
+    ),
     key("hooks", "object", true, "commands that answer servers' questions before you are asked"),
     key("identityProvider", "object", true, "who vouches for you at servers with `oauth.xaa`"),
     key("connectorAccount", "object", true, "the account whose connectors you use"),
@@ -97,6 +104,8 @@ pub struct Settings {
     pub disabled: Vec<SwitchedOff>,
     /// Its permission rules.
     pub permissions: Rules,
+    /// Rules for clients of a gateway.
+    pub principals: Principals,
     /// Commands that answer servers' questions.
     pub hooks: Vec<Hook>,
     /// Who vouches for people.
@@ -113,6 +122,7 @@ impl Settings {
             policy: Policy::default(),
             disabled: Vec::new(),
             permissions: Rules::default(),
+            principals: Principals::default(),
             hooks: Vec::new(),
             identity_provider: None,
             account: None,
@@ -163,6 +173,7 @@ impl Settings {
             let mut reader = Reader { authority, reporter: &mut reporter };
             settings.policy = reader.policy(members);
             settings.permissions = permission::reading::read(members, authority, reader.reporter);
+            settings.principals = principals::read(members, authority, reader.reporter);
             settings.hooks = hooks::read(members, reader.reporter);
             settings.identity_provider = identity_provider::read(members, reader.reporter);
             settings.account = account::read(members, reader.reporter);

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 use switchboard::counsel::REASON;
 use switchboard_wire::client::Respond;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Message, Payload, RemoteError};
 use switchboard_wire::peer::{Attend, Heed};
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::guest::Guest;
 
@@ -32,10 +33,29 @@ const OF_THE_SERVER: [&str; 6] = [
 /// The way to a client while one of its requests is worked on.
 pub(crate) trait Outlet: fmt::Debug + Send + Sync {
     /// Says something about the request, before its answer. Must not wait.
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>);
+    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said;
 
     /// Asks the client something. Takes as long as people take.
     fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a>;
+}
+
+/// What became of something that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It is on its way, or there was no room for it.
+    Sent,
+    /// The request is over.
+    TooLate,
+}
+
+impl Said {
+    /// What became of a message for a channel.
+    pub(crate) fn of(sent: Result<(), TrySendError<Message>>) -> Said {
+        match sent {
+            Ok(()) | Err(TrySendError::Full(_)) => Said::Sent,
+            Err(TrySendError::Closed(_)) => Said::TooLate,
+        }
+    }
 }
 
 /// An answer of a client that is being waited for.
@@ -62,6 +82,13 @@ impl Attendant {
 
     pub(crate) fn has_leave(&self) -> bool {
         self.has_leave.load(Ordering::Relaxed)
+    }
+
+    /// Says it outside of any request, where the client can be spoken to at any time.
+    fn say_outside(&self, method: &str, params: Option<&Payload>) {
+        if let Some(owner) = self.guest.owner_outlet() {
+            owner.say(Cow::Owned(method.to_owned()), params.cloned());
+        }
     }
 
     /// Why the client is not asked this.
@@ -106,8 +133,8 @@ impl Respond for Attendant {
 }
 
 impl Attend for Attendant {
-    fn number(&self) -> u64 {
-        self.guest.number
+    fn party(&self) -> u64 {
+        self.guest.party
     }
 
     fn hear(&self, method: &str, params: Option<&Payload>) -> Heed {
@@ -115,7 +142,10 @@ impl Attend for Attendant {
             return Heed::Left;
         }
         if method != LOG || self.guest.wants(&level(params)) {
-            self.outlet.say(Cow::Owned(method.to_owned()), params.cloned());
+            let said = self.outlet.say(Cow::Owned(method.to_owned()), params.cloned());
+            if said == Said::TooLate {
+                self.say_outside(method, params);
+            }
         }
         // Where somebody was sent to a page, the host waits for the news as well.
         if method == "notifications/elicitation/complete" { Heed::Left } else { Heed::Taken }

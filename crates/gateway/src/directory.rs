@@ -8,13 +8,16 @@ use serde_json::{Map, Value as Json, json};
 use switchboard::catalogue::{Item, List};
 use switchboard::connection::View;
 use switchboard::engine::Snapshot;
+use switchboard::lane::Lane;
 use switchboard::pool::Pool;
 use switchboard::pool::naming;
 use switchboard::pool::tool::{Tool, ToolKind};
+use switchboard_config::entry::TransportKind;
 use switchboard_config::permission::{RuleFault, ToolRule};
 use switchboard_wire::era::Era;
 use switchboard_wire::message::Payload;
 
+use crate::guest::{Abilities, Guest};
 use crate::list_pages::{Entries, Pages};
 use crate::search_tools;
 
@@ -49,6 +52,20 @@ pub struct Terms {
     pub exposed: Vec<ToolRule>,
     /// How tools are shown.
     pub tools: ToolsShown,
+    /// Who shares a connection to a server.
+    pub sharing: Sharing,
+}
+
+/// Who shares a connection to a server that remembers whom it talks to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody.
+    #[default]
+    Everybody,
+    /// All clients of one principal.
+    Principal,
+    /// Nobody: every session has its own, and answers for itself which folders it works in.
+    Session,
 }
 
 /// Where something is, and what it is called there.
@@ -63,6 +80,7 @@ pub(crate) struct Whose {
 pub(crate) struct Facts {
     pub(crate) server: Arc<str>,
     pub(crate) era: Era,
+    pub(crate) is_program: bool,
     pub(crate) capabilities: Map<String, Json>,
     pub(crate) instructions: Option<String>,
 }
@@ -97,6 +115,7 @@ pub(crate) struct Directory {
     /// Of the snapshot that it was made of.
     pub(crate) revision: u64,
     tools_shown: ToolsShown,
+    sharing: Sharing,
     legacy: Map<String, Json>,
     modern: Map<String, Json>,
 }
@@ -111,6 +130,7 @@ impl Directory {
             pool: pool.clone(),
             revision: snapshot.revision,
             tools_shown: terms.tools,
+            sharing: terms.sharing,
             ..Directory::default()
         };
         let tools = directory.take_tools(pool, terms);
@@ -251,6 +271,42 @@ impl Directory {
         self.servers.iter().filter(move |it| it.has(name) || it.extensions().any(|it| it == name))
     }
 
+    /// The connection that a client uses for a server. A modern server is told with every request whom it is for, and
+    /// remembers nothing, unless it is a program.
+    pub(crate) fn lane(&self, guest: &Guest, server: &str) -> Option<Lane> {
+        let facts = self.servers.iter().find(|it| *it.server == *server)?;
+        if facts.era == Era::Modern && !facts.is_program {
+            return None;
+        }
+        let whose = match self.sharing {
+            Sharing::Everybody => String::new(),
+            Sharing::Principal => guest.principal.to_string(),
+            Sharing::Session => format!("{}/{}", guest.principal, guest.lane_number()),
+        };
+        // A connection more costs a remote server little, a process more costs much: where all share one, everything
+        // is offered, and what a client cannot do is refused when it is asked.
+        let is_one_process = facts.is_program && self.sharing == Sharing::Everybody;
+        let can = if is_one_process { Abilities::ALL } else { guest.can() };
+        if whose.is_empty() && can.is_all() {
+            return None;
+        }
+        let owner = match self.sharing {
+            Sharing::Session => guest.owner(),
+            Sharing::Everybody | Sharing::Principal => None,
+        };
+        Some(Lane { key: format!("{whose}|{can}").into(), abilities: can.offered(), owner })
+    }
+
+    /// What the connections of a client are called that nobody shares with it, where it has such.
+    pub(crate) fn own_lane(&self, guest: &Guest) -> Option<String> {
+        match self.sharing {
+            Sharing::Everybody | Sharing::Principal => None,
+            Sharing::Session => {
+                Some(format!("{}/{}|{}", guest.principal, guest.lane_number(), guest.can()))
+            }
+        }
+    }
+
     /// The one server that an extension's method is for: an extension `a/b` owns the methods `b/…` and `a/b/…`.
     pub(crate) fn owner_of(&self, method: &str) -> Option<&Facts> {
         let owns = |extension: &str| {
@@ -345,6 +401,7 @@ fn facts(view: &View) -> Option<Facts> {
     Some(Facts {
         server: view.name.as_str().into(),
         era: introduction.era,
+        is_program: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
         capabilities: raw["capabilities"].as_object().cloned().unwrap_or_default(),
         instructions: introduction.instructions.clone(),
     })

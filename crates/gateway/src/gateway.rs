@@ -7,6 +7,7 @@ use std::time::Duration;
 use switchboard::calling::Desk;
 use switchboard::engine::Host;
 use switchboard_config::permission::Rules;
+use switchboard_config::principals::Principals;
 use switchboard_wire::era::Era;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -53,8 +54,8 @@ impl Gateway {
     }
 
     /// The rules changed. What was answered for a session still holds.
-    pub fn set_rules(&self, rules: &Rules) {
-        self.relay.set_rules(rules);
+    pub fn set_rules(&self, rules: &Rules, principals: &Principals) {
+        self.relay.set_rules(rules, principals);
     }
 
     /// Waits until every server is connected or is known not to be, but no longer than this.

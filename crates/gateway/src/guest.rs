@@ -1,16 +1,25 @@
 //! One client as it is known: who it is, how it speaks, and what it can do for servers. A legacy client is known for
 //! as long as its session lasts, a modern one for one request.
 
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::Value as Json;
 use switchboard_config::entry::sha256;
 use switchboard_wire::era::Era;
+use switchboard_wire::introduction::Ability;
 use switchboard_wire::message::Payload;
+use switchboard_wire::peer::Attend;
+
+use crate::attendant::{Attendant, Outlet};
 
 /// Numbers of guests, never used twice.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// Tells principals apart by number. Nobody outside can choose names that look the same to it.
+static PARTIES: OnceLock<RandomState> = OnceLock::new();
 
 /// A client.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ pub(crate) struct Guest {
     pub(crate) number: u64,
     /// On whose behalf it comes.
     pub(crate) principal: Arc<str>,
+    /// The same for all clients of one principal, and for no other's.
+    pub(crate) party: u64,
     /// How it speaks.
     pub(crate) era: Era,
     /// What it can do, as JSON.
@@ -26,6 +37,8 @@ pub(crate) struct Guest {
     can: Abilities,
     level: AtomicU8,
     session: OnceLock<String>,
+    /// Who answers for the client outside of its requests.
+    owner: OnceLock<Weak<Attendant>>,
 }
 
 /// What a client can do for servers.
@@ -48,12 +61,42 @@ impl Guest {
         let text = capabilities.and_then(|it| std::str::from_utf8(it.as_bytes()).ok());
         Guest {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            party: PARTIES.get_or_init(RandomState::new).hash_one(&principal),
             principal,
             era,
             capabilities: text.unwrap_or("{}").into(),
             can: Abilities::of(capabilities),
             level: AtomicU8::new(UNSAID),
             session: OnceLock::new(),
+            owner: OnceLock::new(),
+        }
+    }
+
+    /// Does it say that it knows this extension?
+    pub(crate) fn knows(&self, extension: &str) -> bool {
+        let said: Json = serde_json::from_str(&self.capabilities).unwrap_or_default();
+        said["extensions"].get(extension).is_some()
+    }
+
+    /// Says who answers for the client outside of its requests.
+    pub(crate) fn set_owner(&self, owner: &Arc<Attendant>) {
+        let _it_has_one = self.owner.set(Arc::downgrade(owner));
+    }
+
+    pub(crate) fn owner(&self) -> Option<Arc<dyn Attend>> {
+        Some(self.owner.get()?.upgrade()?)
+    }
+
+    /// The way to it outside of its requests.
+    pub(crate) fn owner_outlet(&self) -> Option<Arc<dyn Outlet>> {
+        Some(self.owner.get()?.upgrade()?.outlet.clone())
+    }
+
+    /// What tells its connections from others': a modern client has no session, so that all of its requests share.
+    pub(crate) fn lane_number(&self) -> u64 {
+        match self.era {
+            Era::Legacy => self.number,
+            Era::Modern => 0,
         }
     }
 
@@ -111,7 +154,32 @@ pub(crate) fn lower(
     }
 }
 
+impl fmt::Display for Abilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [(self.forms || self.pages, 'e'), (self.sampling, 's'), (self.roots, 'r')];
+        words.iter().filter(|it| it.0).try_for_each(|it| write!(f, "{}", it.1))
+    }
+}
+
 impl Abilities {
+    pub(crate) const ALL: Abilities =
+        Abilities { forms: true, pages: true, sampling: true, roots: true };
+
+    /// Is it as much as the connection for everybody offers?
+    pub(crate) fn is_all(self) -> bool {
+        (self.forms || self.pages) && self.sampling && self.roots
+    }
+
+    /// What a server is offered.
+    pub(crate) fn offered(self) -> Vec<Ability> {
+        let all = [
+            (self.roots, Ability::Roots),
+            (self.forms || self.pages, Ability::Elicitation),
+            (self.sampling, Ability::Sampling),
+        ];
+        all.into_iter().filter(|it| it.0).map(|it| it.1).collect()
+    }
+
     fn of(capabilities: Option<&Payload>) -> Abilities {
         let Some(said) = capabilities.and_then(|it| it.decode::<Json>().ok()) else {
             return Abilities::default();

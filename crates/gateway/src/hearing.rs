@@ -94,16 +94,24 @@ impl Default for Followed {
 
 impl Followed {
     /// Follows one more, from now on.
-    pub(crate) async fn follow(&mut self, relay: &Relay, uri: &str) -> Result<(), RemoteError> {
+    pub(crate) async fn follow(
+        &mut self,
+        relay: &Relay,
+        guest: &Guest,
+        uri: &str,
+    ) -> Result<(), RemoteError> {
         if self.by_uri.contains_key(uri) {
             return Ok(());
         }
         if self.by_uri.len() >= MOST {
             return Err(reception::failed("too many resources are followed"));
         }
-        let server = relay.served().server_of(uri).cloned();
+        let directory = relay.served();
+        let server = directory.server_of(uri).cloned();
         let server = server.ok_or_else(|| reception::invalid("there is no such resource"))?;
-        let subscription = relay.host.subscribe(&server, uri).await.map_err(|it| refused(&it))?;
+        let lane = directory.lane(guest, &server);
+        let subscription = relay.host.subscribe_on(&server, uri, lane.as_ref()).await;
+        let subscription = subscription.map_err(|it| refused(&it))?;
         self.add(uri, subscription);
         Ok(())
     }
@@ -206,7 +214,7 @@ impl Listening {
         let mut heard = Vec::new();
         for uri in uris.iter().flatten().filter_map(Json::as_str) {
             // One that cannot be followed is left out of what is acknowledged.
-            if followed.follow(relay, uri).await.is_ok() {
+            if followed.follow(relay, guest, uri).await.is_ok() {
                 heard.push(Json::from(uri));
             }
         }

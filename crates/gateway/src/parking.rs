@@ -120,7 +120,7 @@ async fn keep(
             }
             () = sleep_until(until) => return number,
             step = turn.next(), if outcome.is_none() => match step {
-                Step::Said(_) | Step::Asked(_) => {}
+                Step::Told(_) | Step::Asked(_) => {}
                 Step::Done(done) => outcome = Some(done),
             },
         }

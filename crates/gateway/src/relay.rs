@@ -19,6 +19,7 @@ use switchboard::catalogue::List;
 use switchboard::engine::Host;
 use switchboard::pool::tool::Tool;
 use switchboard_config::permission::{self, Rules};
+use switchboard_config::principals::Principals;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
 use switchboard_wire::era::Era;
@@ -55,6 +56,7 @@ pub(crate) struct Relay {
     /// How much of its log each client wants to hear, by number.
     pub(crate) levels: watch::Sender<HashMap<u64, &'static str>>,
     desk: Desk,
+    principals: watch::Sender<Principals>,
     /// The desks of those who have rules of their own or answered for a session.
     desks: watch::Sender<HashMap<Arc<str>, Arc<Desk>>>,
 }
@@ -115,6 +117,7 @@ impl Relay {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             levels: watch::Sender::default(),
             desk,
+            principals: watch::Sender::default(),
             desks: watch::Sender::default(),
         }
     }
@@ -143,6 +146,9 @@ impl Relay {
         }
         let mut desk = self.desk.clone();
         desk.rules = desk.rules.for_another();
+        if let Some(own) = self.principals.borrow().rules(principal) {
+            desk.rules.replace(self.desk.rules.now().as_ref().clone().and(own));
+        }
         let desk = Arc::new(desk);
         let mut kept = desk.clone();
         self.desks.send_modify(|desks| {
@@ -151,16 +157,35 @@ impl Relay {
         kept
     }
 
-    /// The rules changed.
-    pub(crate) fn set_rules(&self, rules: &Rules) {
-        self.desk.rules.replace(rules.clone());
-        for desk in self.desks.borrow().values() {
-            desk.rules.replace(rules.clone());
+    /// A client is gone, and with it what was only its own.
+    pub(crate) async fn left(&self, guest: &Guest) {
+        self.levels.send_if_modified(|it| it.remove(&guest.number).is_some());
+        let lane = self.served().own_lane(guest);
+        if let Some(lane) = lane {
+            self.host.leave_lane(&lane).await;
         }
+    }
+
+    /// The rules changed.
+    pub(crate) fn set_rules(&self, rules: &Rules, principals: &Principals) {
+        self.desk.rules.replace(rules.clone());
+        self.principals.send_replace(principals.clone());
+        for (principal, desk) in self.desks.borrow().iter() {
+            let own = principals.rules(principal).unwrap_or_default();
+            desk.rules.replace(rules.clone().and(own));
+        }
+    }
+
+    /// Are there tools that others see and this principal does not?
+    pub(crate) fn hides_some(&self, principal: &str) -> bool {
+        self.principals.borrow().deny_some(principal)
     }
 
     /// May this principal see the tool?
     pub(crate) fn shows(&self, principal: &Arc<str>, tool: &Tool) -> bool {
+        if !self.hides_some(principal) {
+            return true;
+        }
         let rules = self.desk(principal).rules.now();
         permission::hides(&rules, &tool.prefix, &tool.name).is_none()
     }
@@ -213,7 +238,7 @@ impl Relay {
             ..Question::harmless(asked.method.clone(), PATIENCE)
         };
         let span = self.tracer.upstream(asked, server);
-        let question = question.for_whom(self.behest(asked, attendant, &span));
+        let question = question.for_whom(self.behest(asked, attendant, (server, &span)));
         let answer = self.host.ask_on_behalf(server, question).await;
         let answer = answer.map_err(|it| unanswered(&it));
         span.answered(&answer);
@@ -221,7 +246,12 @@ impl Relay {
     }
 
     /// The server is told that what it does belongs to the span, where there is one.
-    fn behest(&self, asked: &Asked, attendant: Arc<Attendant>, span: &Underway) -> Behest {
+    fn behest(
+        &self,
+        asked: &Asked,
+        attendant: Arc<Attendant>,
+        (server, span): (&str, &Underway),
+    ) -> Behest {
         let guest = &asked.guest;
         let members = match span.context() {
             None => asked.meta.passed_on(guest.level()),
@@ -238,6 +268,7 @@ impl Relay {
                 Era::Legacy => AskedBack::Answered,
                 Era::Modern => AskedBack::PassedOn,
             },
+            lane: self.directory.borrow().lane(guest, server),
         }
     }
 }

@@ -16,7 +16,7 @@ use switchboard_wire::reception::{self, Reception, input_required};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::attendant::{Asking, Outlet};
+use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
@@ -30,11 +30,32 @@ const AT_ONCE: usize = 1024;
 const NOTES: usize = 256;
 
 impl Gateway {
-    /// Serves one client until its link ends or somebody wants it to end.
+    /// Serves the only client there is, until its link ends or somebody wants it to end. What servers ask outside of
+    /// any call is this client's to answer.
+    pub async fn serve_only(
+        &self,
+        link: impl Link,
+        principal: &str,
+        stop: impl Future<Output = ()>,
+    ) {
+        self.serve_as(link, (principal, Alone::Yes), stop).await;
+        self.relay.host.set_owner(None).await;
+    }
+
+    /// Serves one of several clients until its link ends or somebody wants it to end.
     pub async fn serve_link(
         &self,
         link: impl Link,
         principal: &str,
+        stop: impl Future<Output = ()>,
+    ) {
+        self.serve_as(link, (principal, Alone::No), stop).await;
+    }
+
+    async fn serve_as(
+        &self,
+        link: impl Link,
+        (principal, alone): (&str, Alone),
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = pin!(stop);
@@ -44,21 +65,25 @@ impl Gateway {
             peer,
             principal: principal.into(),
             opened: None,
+            is_alone: alone == Alone::Yes,
+            owner: None,
             questions: JoinSet::new(),
             by_id: HashMap::new(),
             lists: ListWatch::new(&self.relay),
             followed: Followed::default(),
+            asides: mpsc::channel(1).1,
         };
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 event = events.recv() => match event {
                     Some(Event::Request(request)) => front.be_asked(request).await,
-                    Some(Event::Notification { method, params }) => front.hear(&method, params.as_ref()),
+                    Some(Event::Notification { method, params }) => front.hear(&method, params.as_ref()).await,
                     None => break,
                 },
                 Some(changed) = front.lists.next() => front.announce(&changed).await,
                 uri = front.followed.next() => front.tell(updated(&uri)).await,
+                Some(message) = front.asides.recv() => front.tell(message).await,
                 Some(over) = front.questions.join_next() => {
                     if let Ok(id) = over {
                         front.by_id.remove(&id);
@@ -68,12 +93,19 @@ impl Gateway {
         }
         front.questions.shutdown().await;
         if let Some(guest) = &front.opened {
-            front.gateway.relay.levels.send_if_modified(|it| it.remove(&guest.number).is_some());
+            front.gateway.relay.left(guest).await;
         }
         front.peer.hang_up();
         drop(front);
         let _statistics = task.await;
     }
+}
+
+/// Is it the only client there is?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    Yes,
+    No,
 }
 
 struct Front {
@@ -82,10 +114,15 @@ struct Front {
     principal: Arc<str>,
     /// The client, once it has come in the legacy way.
     opened: Option<Arc<Guest>>,
+    is_alone: bool,
+    /// Answers for it outside of its requests.
+    owner: Option<Arc<Attendant>>,
     questions: JoinSet<Id>,
     by_id: HashMap<Id, AbortHandle>,
     lists: ListWatch,
     followed: Followed,
+    /// What is said outside of requests.
+    asides: mpsc::Receiver<Message>,
 }
 
 impl Front {
@@ -118,7 +155,7 @@ impl Front {
     ) -> Option<(IncomingRequest, Outcome)> {
         if request.method == "initialize" {
             let guest = Guest::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
-            self.opened = Some(Arc::new(guest));
+            self.open(Arc::new(guest)).await;
             let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
             let params = params.written().decode().unwrap_or_default();
             return Some((request, Ok(object(&reception.initialize(&params)))));
@@ -135,7 +172,7 @@ impl Front {
         match &*request.method {
             "resources/subscribe" => {
                 let outcome = match uri() {
-                    Ok(uri) => self.followed.follow(&self.gateway.relay, &uri).await,
+                    Ok(uri) => self.followed.follow(&self.gateway.relay, &guest, &uri).await,
                     Err(error) => Err(error),
                 };
                 Some((request, outcome.map(|()| object(&json!({})))))
@@ -157,6 +194,20 @@ impl Front {
                 self.begin_legacy(request, asked)
             }
         }
+    }
+
+    /// The client has come in. Where it is the only one, it answers for everything that servers ask.
+    async fn open(&mut self, guest: Arc<Guest>) {
+        let (say, asides) = mpsc::channel(NOTES);
+        self.asides = asides;
+        let outlet = Arc::new(LinkOutlet { say, peer: self.peer.clone() });
+        let attendant = Arc::new(Attendant::new(guest.clone(), outlet));
+        guest.set_owner(&attendant);
+        if self.is_alone {
+            self.gateway.relay.host.set_owner(Some(attendant.clone())).await;
+        }
+        self.opened = Some(guest);
+        self.owner = Some(attendant);
     }
 
     fn begin_legacy(
@@ -222,7 +273,15 @@ impl Front {
         is_too_many.then(|| reception::failed("too many questions at once, or one id twice"))
     }
 
-    fn hear(&mut self, method: &str, params: Option<&Payload>) {
+    async fn hear(&mut self, method: &str, params: Option<&Payload>) {
+        if method == "notifications/roots/list_changed"
+            && let Some(guest) = &self.opened
+        {
+            let lane = self.gateway.relay.served().own_lane(guest);
+            if lane.is_some() || self.is_alone {
+                self.gateway.relay.host.roots_changed(lane.as_deref()).await;
+            }
+        }
         if method != "notifications/cancelled" {
             return;
         }
@@ -291,7 +350,7 @@ async fn listen_or_answer(gateway: &Gateway, visit: Visit, id: &Id, aside: &Asid
     let principal = turn.principal.clone();
     loop {
         match turn.next().await {
-            Step::Said(note) => say(aside, note).await,
+            Step::Told(note) => say(aside, note).await,
             Step::Asked(requests) => {
                 let state = gateway.park(turn, principal).await?;
                 return Ok(object(&input_required(&requests, &state)));
@@ -309,8 +368,8 @@ struct LinkOutlet {
 }
 
 impl Outlet for LinkOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) {
-        let _no_room_or_gone = self.say.try_send(Message::Notification { method, params });
+    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
+        Said::of(self.say.try_send(Message::Notification { method, params }))
     }
 
     fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {

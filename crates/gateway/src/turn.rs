@@ -6,20 +6,25 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_wire::asked::Members;
 use switchboard_wire::message::{Message, Payload, RemoteError};
 use switchboard_wire::reception;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
 
-use crate::attendant::{Asking, Outlet};
+use crate::attendant::{Asking, Outlet, Said};
 use crate::relay::{Asked, Relay};
 
 /// How many messages may wait to be sent. One that finds no room is left out.
 const NOTES: usize = 256;
 /// How many questions may wait to be put.
 const QUESTIONS: usize = 16;
+
+/// Questions that come this close together are asked together.
+const TOGETHER: Duration = Duration::from_millis(40);
 
 /// An answer, or why there is none.
 pub(crate) type Outcome = Result<Payload, RemoteError>;
@@ -64,7 +69,7 @@ struct Open {
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Something is said meanwhile.
-    Said(Message),
+    Told(Message),
     /// Something is asked. The questions, by name, as the client is told.
     Asked(Json),
     /// It is over.
@@ -125,15 +130,31 @@ impl Turn {
         }
         tokio::select! {
             biased;
-            Some(note) = self.notes.recv() => Step::Said(note),
+            Some(note) = self.notes.recv() => Step::Told(note),
             Some(inquiry) = self.questions.recv() => {
                 self.note(inquiry);
-                while let Ok(inquiry) = self.questions.try_recv() {
-                    self.note(inquiry);
-                }
+                self.more_questions().await;
                 Step::Asked(self.requests())
             }
             outcome = &mut self.work => self.done(outcome),
+        }
+    }
+
+    /// Servers may ask several things at once, each by itself; the client is to hear of them together.
+    async fn more_questions(&mut self) {
+        while self.open.len() < QUESTIONS {
+            tokio::select! {
+                biased;
+                inquiry = self.questions.recv() => match inquiry {
+                    Some(inquiry) => self.note(inquiry),
+                    None => return,
+                },
+                outcome = &mut self.work => {
+                    self.finished = Some(outcome);
+                    return;
+                }
+                () = sleep(TOGETHER) => return,
+            }
         }
     }
 
@@ -141,7 +162,7 @@ impl Turn {
         match self.notes.try_recv() {
             Ok(note) => {
                 self.finished = Some(outcome);
-                Step::Said(note)
+                Step::Told(note)
             }
             Err(_) => Step::Done(outcome),
         }
@@ -166,7 +187,8 @@ impl Turn {
             }
             (open.name.clone(), request)
         };
-        Json::Object(self.open.iter().map(request).collect::<Map<String, Json>>())
+        let asked = self.open.iter().filter(|it| !it.inquiry.reply.is_closed());
+        Json::Object(asked.map(request).collect::<Map<String, Json>>())
     }
 
     /// Hands the client's answers to whoever asked. Questions that nobody waits for any more are forgotten.
@@ -197,8 +219,8 @@ struct TurnOutlet {
 }
 
 impl Outlet for TurnOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) {
-        let _no_room_or_gone = self.say.try_send(Message::Notification { method, params });
+    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
+        Said::of(self.say.try_send(Message::Notification { method, params }))
     }
 
     fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::calling::Permit;
 use crate::connection::{Handle, Live, Status, View};
 use crate::engine::Host;
+use crate::lane::Lane;
 use crate::trouble;
 
 /// The most that one question is asked, however often it is not heard.
@@ -52,6 +53,8 @@ pub struct Behest {
     pub guise: Guise,
     /// What becomes of a result that is a question.
     pub asked_back: AskedBack,
+    /// The connection to use, where it is not the one for everybody.
+    pub lane: Option<Lane>,
 }
 
 /// What becomes of a result that is a question.
@@ -202,8 +205,14 @@ impl Host {
     /// Asks one server, whatever it wants visited first.
     pub(crate) async fn put(&self, server: &str, question: Question) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
+        let lane = question.behest.as_ref().and_then(|it| it.lane.as_ref());
         let handles = self.handles();
-        let handle = handles.get(server).ok_or_else(no_server)?;
+        let lane = match lane {
+            Some(lane) => Some(self.handle_on(server, Some(lane)).await.ok_or_else(no_server)?),
+            None => None,
+        };
+        let _use = lane.as_ref().map(Handle::in_use);
+        let handle = lane.as_ref().or_else(|| handles.get(server)).ok_or_else(no_server)?;
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
         let mut attempt = 1;
         let mut was_repeated = false;

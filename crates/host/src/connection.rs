@@ -6,15 +6,15 @@ pub mod state;
 mod task;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use switchboard_config::entry::{Fingerprint, ServerSpec, TransportKind};
 use switchboard_config::scope::Scope;
 use switchboard_wire::client::Client;
 use switchboard_wire::dial::Detour;
-use switchboard_wire::introduction::Introduction;
-use switchboard_wire::peer::CallError;
+use switchboard_wire::introduction::{Ability, Introduction};
+use switchboard_wire::peer::{Attend, CallError};
 use switchboard_wire::process::Search;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -160,6 +160,18 @@ pub(crate) struct Handle {
     view: watch::Receiver<Arc<View>>,
     wanted: Arc<Wanted>,
     signatory: Signatory,
+    /// How many questions began, and how many are under way.
+    use_count: Arc<(AtomicU64, AtomicU64)>,
+}
+
+/// A use of a connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Use(Arc<(AtomicU64, AtomicU64)>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.1.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the task is asked to do.
@@ -195,25 +207,54 @@ impl Leaving {
     }
 }
 
+/// What may be different about a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    /// Who must be gone first.
+    pub(crate) predecessor: Option<Leaving>,
+    /// What can be done for the server, where that is not what we can do for all.
+    pub(crate) abilities: Option<Vec<Ability>>,
+    /// Who answers what belongs to no call, where that is not whoever answers for all.
+    pub(crate) owner: Option<Arc<dyn Attend>>,
+}
+
 /// Begins to keep a connection, once its predecessor is gone. Views also go to `reports`.
 pub(crate) fn keep(
     wanted: Wanted,
     settings: Arc<Settings>,
     reports: mpsc::Sender<Arc<View>>,
-    predecessor: Option<Leaving>,
+    terms: Terms,
 ) -> (Handle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::Task::new(wanted.clone(), settings, reports, predecessor);
+    let task = task::Task::new(wanted.clone(), settings, reports, terms);
     let view = task.subscribe();
     let signatory = task.signatory();
     let joined = tokio::spawn(task.run(from_callers));
-    (Handle { commands, view, wanted: Arc::new(wanted), signatory }, joined)
+    let use_count = Arc::default();
+    (Handle { commands, view, wanted: Arc::new(wanted), signatory, use_count }, joined)
 }
 
 impl Handle {
     /// What is known now.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.borrow().clone()
+    }
+
+    /// Begins to use it.
+    pub(crate) fn in_use(&self) -> Use {
+        self.use_count.0.fetch_add(1, Ordering::Relaxed);
+        self.use_count.1.fetch_add(1, Ordering::Relaxed);
+        Use(self.use_count.clone())
+    }
+
+    /// How often it was used.
+    pub(crate) fn uses(&self) -> u64 {
+        self.use_count.0.load(Ordering::Relaxed)
+    }
+
+    /// Is a question under way?
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.use_count.1.load(Ordering::Relaxed) > 0
     }
 
     /// What it was made from.
@@ -234,6 +275,14 @@ impl Handle {
     /// For whoever waits until it is gone.
     pub(crate) fn leaving(&self) -> Leaving {
         Leaving(self.view.clone())
+    }
+
+    /// Says something to the server, where it is connected.
+    pub(crate) async fn tell(&self, method: &'static str) {
+        let live = self.view.borrow().live.clone();
+        if let Some(live) = live {
+            let _over = live.client.notify(method, None).await;
+        }
     }
 
     /// Has it made anew. Comes back when that has begun.

@@ -12,6 +12,7 @@ use switchboard_config::hooks::Hook;
 use switchboard_config::source::Origin;
 use switchboard_wire::client::Respond;
 use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::peer::Attend;
 use tokio::sync::watch;
 use url::Url;
 
@@ -39,6 +40,7 @@ pub(crate) struct Counsel {
     asker: Arc<dyn Ask>,
     model: Option<Arc<dyn Model>>,
     hooks: watch::Sender<Arc<[Hook]>>,
+    owner: watch::Sender<Option<Arc<dyn Attend>>>,
     folder: PathBuf,
     logbook: Logbook,
 }
@@ -57,11 +59,21 @@ impl Counsel {
         logbook: Logbook,
     ) -> Counsel {
         let hooks = watch::Sender::new(Arc::from([]));
-        Counsel { roots: roots(&[&folder]), asker, model, hooks, folder, logbook }
+        let owner = watch::Sender::new(None);
+        Counsel { roots: roots(&[&folder]), asker, model, hooks, owner, folder, logbook }
     }
 
     pub(crate) fn set_hooks(&self, hooks: &[Hook]) {
         self.hooks.send_replace(hooks.into());
+    }
+
+    pub(crate) fn set_owner(&self, owner: Option<Arc<dyn Attend>>) {
+        self.owner.send_replace(owner);
+    }
+
+    /// Who answers instead, where somebody has all of this to themselves.
+    pub(crate) fn owner(&self) -> Option<Arc<dyn Attend>> {
+        self.owner.borrow().clone()
     }
 
     pub(crate) fn asker(&self) -> &dyn Ask {

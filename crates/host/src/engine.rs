@@ -12,11 +12,14 @@ use switchboard_config::cascade::Effective;
 use switchboard_config::entry::{Fingerprint, ToolFilter, TransportKind};
 use switchboard_config::hooks::Hook;
 use switchboard_config::permission;
+use switchboard_wire::era::Era;
 use switchboard_wire::introduction::{Ability, Offer};
 use switchboard_wire::network::{self, Network};
+use switchboard_wire::peer::Attend;
 use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
 use tokio::sync::{OnceCell, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::interval;
 
 use crate::address::{Around, Certificates};
 use crate::calling::PICTURES_AT_ONCE;
@@ -28,6 +31,7 @@ use crate::counsel::{Counsel, Counsellor, Model};
 use crate::doorman::{Admission, Doorman};
 use crate::in_process::InProcess;
 use crate::inquiry::{Ask, Nobody};
+use crate::lane::{self, Lane, Lanes};
 use crate::logbook::Logbook;
 use crate::memo::{Memo, Scribe};
 use crate::places::Places;
@@ -47,6 +51,8 @@ const ERA_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 const WALL_LASTS: Duration = Duration::from_secs(15 * 60);
 /// How many requests and reports may wait for the engine.
 const WAITING: usize = 256;
+/// How often it is looked whether lanes are still used.
+const LOOK_AT_LANES: Duration = Duration::from_secs(60);
 /// How many threads read memories and fetch secrets at once.
 const DESKS: usize = 24;
 
@@ -249,6 +255,7 @@ pub struct Snapshot {
     /// Every server that is wanted, by name.
     pub servers: BTreeMap<String, Arc<View>>,
     pub(crate) handles: Arc<BTreeMap<String, Handle>>,
+    pub(crate) lanes: Arc<lane::ByKey>,
     /// Which tools of each server are wanted.
     pub(crate) filters: Arc<BTreeMap<String, ToolFilter>>,
     /// Which tools are hidden.
@@ -276,6 +283,8 @@ pub struct Host {
 enum Command {
     Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
     Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
+    Lane { server: String, lane: Lane, reply: oneshot::Sender<Option<Handle>> },
+    LeaveLane { key: String },
     SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Admission> },
     Stop { done: oneshot::Sender<()> },
 }
@@ -301,6 +310,7 @@ impl Host {
             keepers,
             rules: Arc::default(),
             leaving: BTreeMap::new(),
+            lanes: Lanes::default(),
             doorman: Doorman::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
@@ -385,6 +395,26 @@ impl Host {
         self.settings.counsel.set_hooks(hooks);
     }
 
+    /// Who answers what servers ask outside of any call, from now on: a client that has the host to itself. Servers
+    /// that asked before are told to ask again which folders they may use.
+    pub async fn set_owner(&self, owner: Option<Arc<dyn Attend>>) {
+        self.settings.counsel.set_owner(owner);
+        self.roots_changed(None).await;
+    }
+
+    /// Says that the folders changed: to the servers of one lane, or on the connections for everybody.
+    pub async fn roots_changed(&self, lane: Option<&str>) {
+        let snapshot = self.snapshot();
+        let of_lane = snapshot.lanes.iter().filter(|it| Some(&*it.0.1) == lane).map(|it| it.1);
+        let of_all = snapshot.handles.values().filter(|_| lane.is_none());
+        for handle in of_lane.chain(of_all) {
+            let view = handle.view();
+            if view.introduction.as_ref().is_some_and(|it| it.era == Era::Legacy) {
+                handle.tell("notifications/roots/list_changed").await;
+            }
+        }
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -412,6 +442,24 @@ impl Host {
 
     pub(crate) fn handles(&self) -> Arc<BTreeMap<String, Handle>> {
         self.snapshots.borrow().handles.clone()
+    }
+
+    /// Ends the connections of a lane: whoever used them is gone.
+    pub async fn leave_lane(&self, key: &str) {
+        let _over = self.commands.send(Command::LeaveLane { key: key.to_owned() }).await;
+    }
+
+    /// The connection that somebody uses: their lane, made now where there is none, or the one for everybody.
+    pub(crate) async fn handle_on(&self, name: &str, lane: Option<&Lane>) -> Option<Handle> {
+        let Some(lane) = lane else { return self.handle(name) };
+        let place = (name.to_owned(), lane.key.clone());
+        if let Some(handle) = self.snapshots.borrow().lanes.get(&place) {
+            return Some(handle.clone());
+        }
+        let (reply, opened) = oneshot::channel();
+        let command = Command::Lane { server: name.to_owned(), lane: lane.clone(), reply };
+        self.commands.send(command).await.ok()?;
+        opened.await.ok()?
     }
 
     pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
@@ -452,6 +500,8 @@ struct Engine {
     rules: Arc<permission::Rules>,
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
     leaving: BTreeMap<String, Leaving>,
+    /// The connections beside the main ones.
+    lanes: Lanes,
     /// The logins that tools began.
     doorman: Doorman,
 }
@@ -470,6 +520,7 @@ impl Engine {
         mut commands: mpsc::Receiver<Command>,
         mut reports: mpsc::Receiver<Arc<View>>,
     ) {
+        let mut looks = interval(LOOK_AT_LANES);
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
@@ -481,6 +532,14 @@ impl Engine {
                         self.rules = rules;
                         self.publish(Handles::Same);
                         let _nobody_waits = done.send(());
+                    }
+                    Some(Command::Lane { server, lane, reply }) => {
+                        let _nobody_waits = reply.send(self.open_lane(&server, lane));
+                    }
+                    Some(Command::LeaveLane { key }) => {
+                        if self.lanes.end_at(&key, &mut self.ending) {
+                            self.publish(Handles::Changed);
+                        }
                     }
                     Some(Command::SignIn { server, pasted, reply }) => {
                         if let Some(admission) = self.sign_in(&server, pasted) {
@@ -503,8 +562,18 @@ impl Engine {
                 }
                 Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
                 Some(()) = self.doorman.ended() => {}
+                _ = looks.tick() => if self.lanes.end_idle(&mut self.ending) {
+                    self.publish(Handles::Changed);
+                },
             }
         }
+    }
+
+    fn open_lane(&mut self, server: &str, lane: Lane) -> Option<Handle> {
+        let main = &self.kept.get(server)?.handle;
+        let handle = self.lanes.open(main, lane, &self.settings, &self.reports);
+        self.publish(Handles::Changed);
+        handle
     }
 
     fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Admission> {
@@ -548,7 +617,8 @@ impl Engine {
         let (fingerprint, filter) = (wanted.fingerprint.clone(), wanted.spec.common.tools.clone());
         let predecessor = self.leaving.get(&name).cloned();
         let (settings, reports) = (self.settings.clone(), self.reports.clone());
-        let (handle, task) = connection::keep(wanted, settings, reports, predecessor);
+        let terms = connection::Terms { predecessor, abilities: None, owner: None };
+        let (handle, task) = connection::keep(wanted, settings, reports, terms);
         let view = handle.view();
         self.kept.insert(name, Kept { fingerprint, handle, task, view, filter });
     }
@@ -556,6 +626,7 @@ impl Engine {
     fn end(&mut self, name: &str) {
         let Some(kept) = self.kept.remove(name) else { return };
         self.doorman.forget(name);
+        self.lanes.end_of(name, &mut self.ending);
         self.leaving.insert(name.to_owned(), kept.handle.leaving());
         self.ending.spawn(async move {
             kept.handle.stop(Search::Now).await;
@@ -564,24 +635,28 @@ impl Engine {
     }
 
     fn publish(&mut self, handles: Handles) {
-        let (kept, rules) = (&self.kept, &self.rules);
+        let (kept, rules, lanes) = (&self.kept, &self.rules, &self.lanes);
         self.published.send_modify(|snapshot| {
-            let (handles, filters) = match handles {
-                Handles::Same => (snapshot.handles.clone(), snapshot.filters.clone()),
+            let (handles, filters, lanes) = match handles {
+                Handles::Same => {
+                    (snapshot.handles.clone(), snapshot.filters.clone(), snapshot.lanes.clone())
+                }
                 Handles::Changed => (
                     Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.handle.clone())).collect()),
                     Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.filter.clone())).collect()),
+                    Arc::new(lanes.by_key()),
                 ),
             };
             let servers = kept.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
             let (revision, rules) = (snapshot.revision + 1, rules.clone());
-            *snapshot = Arc::new(Snapshot { revision, servers, handles, filters, rules });
+            *snapshot = Arc::new(Snapshot { revision, servers, handles, lanes, filters, rules });
         });
     }
 
     /// Ends all at once; then looks once for whoever left their groups.
     async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
         self.doorman.close().await;
+        self.lanes.end_all(&mut self.ending);
         let mut had_programs = false;
         for kept in std::mem::take(&mut self.kept).into_values() {
             had_programs |= kept.view.transport == TransportKind::Stdio;

@@ -57,6 +57,7 @@ mod hook_command;
 pub mod in_process;
 pub mod inheritance;
 pub mod inquiry;
+pub mod lane;
 pub mod load;
 pub mod logbook;
 pub mod memo;

@@ -13,6 +13,7 @@ use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::layer::{Layer, Naming, Shape};
 use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
+use switchboard_config::principals::Principals;
 use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::{Settings, SwitchedOff};
@@ -75,6 +76,8 @@ pub struct Configuration {
     pub disabled: Vec<SwitchedOff>,
     /// Which tools may be called.
     pub rules: Rules,
+    /// Rules for clients of a gateway, besides.
+    pub principals: Principals,
     /// Commands that answer servers' questions, an administrator's first.
     pub hooks: Vec<Hook>,
     /// Who vouches for people; an administrator's word goes first.
@@ -111,6 +114,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         looked_at: Vec::new(),
         problems: Vec::new(),
         rules: Rules::default(),
+        principals: Principals::default(),
         hooks: Vec::new(),
         identity_provider: None,
         account: None,
@@ -155,6 +159,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         policy,
         disabled,
         rules: reader.rules,
+        principals: reader.principals,
         hooks: reader.hooks,
         identity_provider: reader.identity_provider,
         account: reader.account,
@@ -189,6 +194,7 @@ struct Reader<'a> {
     looked_at: Vec<LookedAt>,
     problems: Vec<Problem>,
     rules: Rules,
+    principals: Principals,
     hooks: Vec<Hook>,
     identity_provider: Option<IdentityProvider>,
     account: Option<Account>,
@@ -284,6 +290,7 @@ impl Reader<'_> {
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
                 let account = self.account.clone();
+                let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
@@ -291,6 +298,8 @@ impl Reader<'_> {
                 self.account = account;
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
+                let around = std::mem::take(&mut self.principals).restrictions();
+                self.principals = principals.and(around);
                 for layer in &mut inputs.layers[before..] {
                     layer.definitions.clear();
                 }
@@ -301,6 +310,7 @@ impl Reader<'_> {
     fn take(&mut self, settings: Settings, inputs: &mut Inputs) {
         self.note_layer(&settings.layer);
         self.rules = std::mem::take(&mut self.rules).and(settings.permissions);
+        self.principals = std::mem::take(&mut self.principals).and(settings.principals);
         inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
         self.hooks.extend(settings.hooks);
         if self.identity_provider.is_none() {

@@ -9,8 +9,9 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::connection::{Handle, View};
+use crate::connection::{Handle, Use, View};
 use crate::engine::Host;
+use crate::lane::Lane;
 
 /// How long a server may take to be told that nobody listens any more.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -72,13 +73,24 @@ pub struct Subscription {
     /// There until the end.
     pulse: Option<watch::Receiver<Pulse>>,
     seen: Pulse,
+    _use: Use,
 }
 
 impl Host {
     /// Hears of changes to a resource from now on, across reconnects. Connects where nothing is connected.
     pub async fn subscribe(&self, server: &str, uri: &str) -> Result<Subscription, SubscribeError> {
+        self.subscribe_on(server, uri, None).await
+    }
+
+    /// The same on a connection that is not the one for everybody.
+    pub async fn subscribe_on(
+        &self,
+        server: &str,
+        uri: &str,
+        lane: Option<&Lane>,
+    ) -> Result<Subscription, SubscribeError> {
         let no_server = || SubscribeError::NoServer(server.to_owned());
-        let handle = self.handle(server).ok_or_else(no_server)?;
+        let handle = self.handle_on(server, lane).await.ok_or_else(no_server)?;
         handle.live(None).await.map_err(SubscribeError::NotConnected)?;
         let view = handle.view();
         let is_able = view.introduction.as_ref().is_some_and(|it| match it.era {
@@ -92,7 +104,8 @@ impl Host {
         let pulse = handle.subscribe(uri).await;
         let pulse = pulse.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
         let seen = Pulse { updates: pulse.borrow().updates, ..Pulse::default() };
-        Ok(Subscription { uri: uri.to_owned(), handle, pulse: Some(pulse), seen })
+        let _use = handle.in_use();
+        Ok(Subscription { uri: uri.to_owned(), handle, pulse: Some(pulse), seen, _use })
     }
 }
 

@@ -45,15 +45,18 @@ pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
     let planned = scenarios::planned(&suite.list()?, Side::Server)?;
     let wanted = super::wanted(&planned, &words)?;
     let mut rows = Vec::new();
+    let mut counted = Vec::new();
     for subject in subjects {
         let scores = scores(&suite, &subject, &wanted)?;
+        let is_counted = |it: &&Score| !subject.is_beyond(&it.planned.scenario);
+        counted.extend(scores.iter().filter(is_counted).cloned());
         rows.push(Row { subject: subject.title(), scores });
     }
     println!("{}", page::server_tables(&rows));
     if wish == Wish::Gateways && only.is_none() && words.is_empty() {
         super::write_page(workshop, &Block::SERVER, &page::server_tables(&rows))?;
     }
-    super::judged(rows.iter().flat_map(|row| &row.scores))
+    super::judged(counted.iter())
 }
 
 fn scores(

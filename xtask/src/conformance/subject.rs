@@ -104,6 +104,23 @@ impl Subject {
         }
     }
 
+    /// Is it beyond any gateway? Two scenarios want questions to have the names that a modern server gives them, and
+    /// answers to count that come before anything was asked; a legacy server's questions have no names. And a legacy
+    /// program is told once what its client can do, so that it cannot be exact where several clients share it.
+    pub fn is_beyond(&self, scenario: &str) -> bool {
+        match self {
+            Subject::Gateway(way, Era::Legacy) => match scenario {
+                "input-required-result-basic-elicitation"
+                | "input-required-result-ignore-extra-params" => true,
+                "server-stateless" => *way == Way::Stdio,
+                _ => false,
+            },
+            Subject::Gateway(_, Era::Both | Era::Modern)
+            | Subject::Elsewhere(_)
+            | Subject::Upstream(_) => false,
+        }
+    }
+
     /// Starts it, and what stands behind it.
     pub fn start(&self, workshop: &Workshop) -> Result<Running, SuiteError> {
         match self {

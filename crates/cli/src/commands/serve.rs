@@ -9,12 +9,14 @@ use clap::Args;
 use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
-use switchboard_gateway::{MetricsReaders, Names, Terms, ToolsShown, WaitingRoom, exposing};
+use switchboard_gateway::{
+    MetricsReaders, Names, Sharing, Terms, ToolsShown, WaitingRoom, exposing,
+};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
-use crate::pool_service::{self, Admission, HttpService, Service};
+use crate::pool_service::{self, Admission, HttpService, Service, What};
 use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
@@ -34,7 +36,7 @@ pub struct Serve {
     #[arg(long, conflicts_with = "roots")]
     pub pool: bool,
     /// Listen for clients at an address, such as 127.0.0.1:8808, instead of standard input
-    #[arg(long, value_name = "ADDRESS", requires = "pool")]
+    #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     /// How tools and prompts are called: prefixed with their server's name, plain, or prefixed on-collision
     #[arg(long, value_name = "NAMES", default_value = "prefixed", requires = "pool", value_parser = parse_names)]
@@ -45,6 +47,10 @@ pub struct Serve {
     /// How tools are shown: all of them, or by search (`search_tools` and `call_tool` stand for all)
     #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_shown)]
     pub tools: ToolsShown,
+    /// Who shares a server's connection or process: everybody, the clients of one principal, or nobody (session).
+    /// Principal where clients show who they are, else everybody
+    #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
+    pub sharing: Option<Sharing>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
     pub mode: Option<Mode>,
@@ -83,6 +89,15 @@ fn parse_names(text: &str) -> Result<Names, String> {
     }
 }
 
+fn parse_sharing(text: &str) -> Result<Sharing, String> {
+    match text {
+        "everybody" => Ok(Sharing::Everybody),
+        "principal" => Ok(Sharing::Principal),
+        "session" => Ok(Sharing::Session),
+        _ => Err("it is `everybody`, `principal` or `session`".to_owned()),
+    }
+}
+
 fn parse_shown(text: &str) -> Result<ToolsShown, String> {
     match text {
         "all" => Ok(ToolsShown::All),
@@ -101,6 +116,14 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
         return pool_service::run(session, service(arguments, session)?);
     }
     let (roots, client_roots) = folders(arguments, session)?;
+    if arguments.http.is_some() {
+        let mut service = service(arguments, session)?;
+        service.what = What::Workspace(workbench::settings(session, roots, client_roots));
+        // Every client has a place of its own.
+        service.terms.sharing = Sharing::Session;
+        service.terms.names = Names::Plain;
+        return pool_service::run(session, service);
+    }
     let settings = workbench::settings(session, roots, client_roots);
     process::raise_file_limit();
     if session.machine.terminal.can_ask {
@@ -139,10 +162,18 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
             },
         }),
     };
-    let terms =
-        Terms { names: arguments.names, exposed: arguments.expose.clone(), tools: arguments.tools };
+    // Who can be told apart is kept apart.
+    let is_told_apart = arguments.token_file.is_some() || arguments.oauth.is_some();
+    let usual = if is_told_apart { Sharing::Principal } else { Sharing::Everybody };
+    let sharing = arguments.sharing.unwrap_or(usual);
+    let terms = Terms {
+        names: arguments.names,
+        exposed: arguments.expose.clone(),
+        tools: arguments.tools,
+        sharing,
+    };
     let approval = Duration::from_secs(arguments.approval_timeout.min(LONGEST_WAIT));
-    Ok(Service { terms, mode: arguments.mode, approval, http })
+    Ok(Service { what: What::Configured, terms, mode: arguments.mode, approval, http })
 }
 
 /// Nobody is let in by omission.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::responses::{breath, event, first_event};
 use super::told;
-use crate::attendant::{Asking, Outlet};
+use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, bare, updated};
 use crate::relay::Relay;
@@ -27,6 +27,8 @@ use crate::turn::Outcome;
 
 /// How many commands may wait for the task.
 const COMMANDS: usize = 32;
+/// How many messages outside of requests may wait.
+const ASIDES: usize = 16;
 /// How many events may wait for a reader. One that is slower loses its stream, and may come back for the rest.
 const EVENTS: usize = 256;
 /// How much of what was sent is kept: of one session, of one stream, and how many streams that are over.
@@ -168,22 +170,24 @@ impl Session {
 /// The way to a client while one of its requests is worked on. What it is told goes to that request's stream.
 #[derive(Debug)]
 pub(super) struct SessionOutlet {
-    pub(super) session: Arc<Session>,
+    pub(super) session: Weak<Session>,
     pub(super) say: mpsc::Sender<Message>,
 }
 
 impl Outlet for SessionOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) {
-        let _no_room_or_gone = self.say.try_send(Message::Notification { method, params });
+    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
+        Said::of(self.say.try_send(Message::Notification { method, params }))
     }
 
     fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
         Box::pin(async move {
             let gone = || reception::failed("the client is gone");
-            let number = self.session.numbers.fetch_add(1, Ordering::Relaxed);
+            let session = self.session.upgrade().ok_or_else(gone)?;
+            let number = session.numbers.fetch_add(1, Ordering::Relaxed);
             let (reply, answer) = oneshot::channel();
             let expect = Command::Expect { number, reply };
-            self.session.commands.send(expect).await.map_err(|_| gone())?;
+            session.commands.send(expect).await.map_err(|_| gone())?;
+            drop(session);
             let method = Cow::Owned(method.to_owned());
             let message = Message::Request { id: Id::Number(number), method, params };
             self.say.send(message).await.map_err(|_| gone())?;
@@ -197,6 +201,9 @@ pub(super) struct SessionTask {
     session: Arc<Session>,
     relay: Arc<Relay>,
     commands: mpsc::Receiver<Command>,
+    /// What is said outside of requests, and who says it.
+    asides: mpsc::Receiver<Message>,
+    _owner: Arc<Attendant>,
     streams: BTreeMap<u64, Stream>,
     last_stream: u64,
     expected: HashMap<u64, oneshot::Sender<Outcome>>,
@@ -222,6 +229,8 @@ struct Stream {
     kept: VecDeque<(u64, Bytes)>,
     bytes: usize,
     reader: Option<mpsc::Sender<Bytes>>,
+    /// What nobody has read yet begins here.
+    unread: u64,
     is_over: bool,
 }
 
@@ -243,11 +252,17 @@ impl SessionTask {
             visits: AtomicU64::new(0),
             end,
         });
+        let (say, asides) = mpsc::channel(ASIDES);
+        let outlet = Arc::new(SessionOutlet { session: Arc::downgrade(&session), say });
+        let owner = Arc::new(Attendant::new(session.guest.clone(), outlet));
+        session.guest.set_owner(&owner);
         let lists = ListWatch::new(&relay);
         let task = SessionTask {
             session: session.clone(),
             relay,
             commands: from_requests,
+            asides,
+            _owner: owner,
             streams: BTreeMap::new(),
             last_stream: STANDING,
             expected: HashMap::new(),
@@ -263,7 +278,7 @@ impl SessionTask {
     }
 
     /// Runs until the session is over. Says which it was.
-    pub(super) async fn run(mut self) -> (String, u64) {
+    pub(super) async fn run(mut self) -> String {
         let mut breaths = interval(BREATH);
         breaths.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut quiet_since = (Instant::now(), 0);
@@ -274,6 +289,7 @@ impl SessionTask {
                     changed.into_iter().for_each(|it| self.emit(STANDING, &bare(it)));
                 }
                 uri = self.followed.next() => self.emit(STANDING, &updated(&uri)),
+                Some(message) = self.asides.recv() => self.emit(STANDING, &message),
                 Some(over) = self.works.join_next() => {
                     if let Ok(id) = over {
                         self.by_id.remove(&id);
@@ -296,7 +312,8 @@ impl SessionTask {
             }
         }
         self.works.shutdown().await;
-        (self.session.id.clone(), self.session.guest.number)
+        self.relay.left(&self.session.guest).await;
+        self.session.id.clone()
     }
 
     /// We are ending: what is under way may finish, within the time that connections have.
@@ -358,7 +375,8 @@ impl SessionTask {
                 }
             }
             Command::Follow { uri, reply } => {
-                let _client_gone = reply.send(self.followed.follow(&self.relay, &uri).await);
+                let _client_gone =
+                    reply.send(self.followed.follow(&self.relay, &self.session.guest, &uri).await);
             }
             Command::Forget { uri } => self.followed.forget(&uri),
         }
@@ -407,6 +425,11 @@ impl SessionTask {
                 let id = name(number, stream.next);
                 stream.next += 1;
                 let _there_is_room = sender.try_send(first_event(&id));
+                let unread = stream.unread;
+                for (_, bytes) in stream.kept.iter().filter(|it| it.0 >= unread) {
+                    let _as_much_as_fits = sender.try_send(bytes.clone());
+                }
+                stream.unread = stream.next;
             }
             Some(after) => {
                 for (_, bytes) in stream.kept.iter().filter(|it| it.0 > after) {
@@ -437,10 +460,11 @@ impl SessionTask {
         let at = stream.next;
         stream.next += 1;
         let bytes = event(Some(&name(number, at)), message);
-        if let Some(reader) = &stream.reader
-            && reader.try_send(bytes.clone()).is_err()
-        {
-            stream.reader = None;
+        if let Some(reader) = &stream.reader {
+            match reader.try_send(bytes.clone()) {
+                Ok(()) => stream.unread = stream.next,
+                Err(_) => stream.reader = None,
+            }
         }
         stream.bytes += bytes.len();
         stream.kept.push_back((at, bytes));

@@ -93,9 +93,8 @@ async fn keep(
             }
             Some(over) = tasks.join_next() => {
                 relay.meters.sessions.fetch_sub(1, Ordering::Relaxed);
-                if let Ok((id, number)) = over {
+                if let Ok(id) = over {
                     sessions.send_modify(|it| drop(it.remove(&id)));
-                    relay.levels.send_if_modified(|it| it.remove(&number).is_some());
                 }
             }
             () = told(&mut ending) => break,

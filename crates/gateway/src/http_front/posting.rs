@@ -122,7 +122,7 @@ impl HttpFront {
         let question = match message {
             Message::Request { id, method, params } => Question { id, method, params },
             Message::Notification { method, params } => {
-                hear(&session, &method, params.as_ref()).await;
+                self.hear(&session, &method, params.as_ref()).await;
                 return accepted();
             }
             Message::Answer { id, outcome } => {
@@ -151,7 +151,7 @@ impl HttpFront {
             Some(outcome) => answer(id, outcome, StatusCode::OK),
             None => {
                 let (say, notes) = mpsc::channel(NOTES);
-                let outlet = Arc::new(SessionOutlet { session: session.clone(), say });
+                let outlet = Arc::new(SessionOutlet { session: Arc::downgrade(&session), say });
                 let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
                 let asked = Asked { guest, method, params, meta, outlet, origin };
                 let relay = self.gateway.relay.clone();
@@ -255,7 +255,7 @@ impl HttpFront {
         let first = tokio::select! {
             biased;
             step = turn.next() => match step {
-                Step::Said(message) => Some(message),
+                Step::Told(message) => Some(message),
                 Step::Asked(requests) => {
                     let outcome = parked(&self.gateway, turn, &requests).await;
                     return modern_answer(id, outcome);
@@ -352,6 +352,23 @@ impl HttpFront {
         }
     }
 
+    async fn hear(&self, session: &Session, method: &str, params: Option<&Payload>) {
+        match method {
+            "notifications/cancelled" => {
+                let params = Members::read(params).unwrap_or_default();
+                if let Some(id) = params.get("requestId").and_then(|it| it.decode().ok()) {
+                    session.cancel(Id::from_json(&id)).await;
+                }
+            }
+            "notifications/roots/list_changed" => {
+                if let Some(lane) = self.gateway.relay.served().own_lane(&session.guest) {
+                    self.gateway.relay.host.roots_changed(Some(&lane)).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Questions of a batch are answered side by side, and together. Nothing can be asked or said meanwhile.
     async fn batched(
         &self,
@@ -368,7 +385,7 @@ impl HttpFront {
                     questions.push(self.answered_alone(session, Question { id, method, params }));
                 }
                 Ok(Message::Notification { method, params }) => {
-                    hear(session, &method, params.as_ref()).await;
+                    self.hear(session, &method, params.as_ref()).await;
                 }
                 Ok(Message::Answer { id, outcome }) => {
                     if let Some(id) = id {
@@ -403,7 +420,8 @@ impl HttpFront {
                     Some(outcome) => outcome,
                     None => {
                         let (say, _nobody_reads) = mpsc::channel(1);
-                        let outlet = Arc::new(SessionOutlet { session: session.clone(), say });
+                        let outlet =
+                            Arc::new(SessionOutlet { session: Arc::downgrade(session), say });
                         let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
                         let asked = Asked { guest, method, params, meta, outlet, origin };
                         self.gateway.relay.answer(asked).await
@@ -438,16 +456,6 @@ async fn of_the_session_itself(
             Err(error) => Err(error),
         }),
         _ => None,
-    }
-}
-
-async fn hear(session: &Session, method: &str, params: Option<&Payload>) {
-    if method != "notifications/cancelled" {
-        return;
-    }
-    let params = Members::read(params).unwrap_or_default();
-    if let Some(id) = params.get("requestId").and_then(|it| it.decode().ok()) {
-        session.cancel(Id::from_json(&id)).await;
     }
 }
 
@@ -496,7 +504,7 @@ impl Telling {
             () = sleep(BREATH) => return Some(breath()),
         };
         let outcome = match step {
-            Step::Said(message) => return Some(event(None, &message)),
+            Step::Told(message) => return Some(event(None, &message)),
             Step::Asked(requests) => parked(&self.gateway, self.turn.take()?, &requests).await,
             Step::Done(outcome) => {
                 self.turn = None;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use switchboard::ask::Question;
 use switchboard::catalogue::List;
 use switchboard_wire::asked::Members;
@@ -37,17 +37,19 @@ impl Relay {
             "prompts/get" if any("prompts") => self.by_prompt(asked).await,
             "completion/complete" if any("completions") => self.completed(asked).await,
             "logging/setLevel" if asked.guest.era == Era::Legacy && any("logging") => {
-                self.level_set(&asked)
+                self.level_set(&asked).await
             }
             "skills/list" => self.in_turn(asked, SKILLS).await,
             "skills/get" | "resources/directory/read" => match directory.able(SKILLS).next() {
                 Some(_) => self.by_address(asked).await,
                 None => Err(no_method(&asked.method)),
             },
-            "tasks/get" | "tasks/update" | "tasks/cancel" | "tasks/result" => {
-                self.by_task(asked).await
+            "tasks/get" | "tasks/update" | "tasks/cancel" => self.by_task(asked).await,
+            "tasks/result" if asked.guest.era == Era::Legacy => self.by_task(asked).await,
+            "tasks/list" if asked.guest.era == Era::Legacy && any("tasks") => {
+                self.in_turn(asked, TASKS[1]).await
             }
-            "tasks/list" if any("tasks") => self.in_turn(asked, TASKS[1]).await,
+            "tasks/result" | "tasks/list" => Err(no_method(&asked.method)),
             method => match directory.owner_of(method).map(|it| it.server.clone()) {
                 Some(server) => self.extended(&server, asked).await,
                 None => Err(no_method(method)),
@@ -64,8 +66,7 @@ impl Relay {
     fn listed_tools(&self, asked: &Asked) -> Result<Payload, RemoteError> {
         let directory = self.served();
         let principal = &asked.guest.principal;
-        let hides_some = directory.tools.values().any(|it| !self.shows(principal, it));
-        if !hides_some {
+        if !self.hides_some(principal) {
             return self.listed(List::Tools, asked);
         }
         // Whoever may see less sees it in one page: the common pages are not theirs.
@@ -147,6 +148,9 @@ impl Relay {
         if !TASKS.iter().any(|it| self.served().able(it).next().is_some()) {
             return Err(no_method(&asked.method));
         }
+        if asked.guest.era == Era::Modern && !asked.guest.knows(TASKS[0]) {
+            return Err(reception::lacking(&json!({"extensions": {TASKS[0]: {}}})));
+        }
         let task = asked.params.text("taskId");
         let task = task.ok_or_else(|| reception::invalid("`taskId` is missing, or is no text"))?;
         let server = self.ledger.server_of(&task, &asked.guest.principal);
@@ -214,7 +218,7 @@ impl Relay {
     }
 
     /// Servers are told the most talkative level that any client wants; each client hears its own.
-    fn level_set(&self, asked: &Asked) -> Result<Payload, RemoteError> {
+    async fn level_set(&self, asked: &Asked) -> Result<Payload, RemoteError> {
         let level = asked.params.text("level").unwrap_or_default();
         if !asked.guest.set_level(&level) {
             return Err(reception::invalid("`level` is not one of the levels"));
@@ -223,6 +227,13 @@ impl Relay {
             self.levels.send_modify(|levels| {
                 levels.insert(asked.guest.number, level);
             });
+        }
+        // On connections that not everybody shares nobody else says it.
+        let directory = self.served();
+        let able = directory.servers.iter().filter(|it| it.era == Era::Legacy && it.has("logging"));
+        for facts in able.filter(|it| directory.lane(&asked.guest, &it.server).is_some()) {
+            let _it_says_what_it_likes =
+                self.passed(&facts.server, asked, asked.params.clone()).await;
         }
         Ok(empty())
     }

@@ -78,7 +78,7 @@ impl Relay {
         }
         let desk = self.desk(principal);
         let span = self.tracer.upstream_call(asked, &call.tool.server, &call.tool.name);
-        let behest = self.behest(asked, attendant.clone(), &span);
+        let behest = self.behest(asked, attendant.clone(), (&call.tool.server, &span));
         let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
         let relayed = RelayedCall {
             caller: principal,

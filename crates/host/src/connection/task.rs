@@ -17,10 +17,11 @@ use switchboard_wire::client::{Client, Respond};
 use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
 use switchboard_wire::era::Era;
 use switchboard_wire::handshake::Hint;
+use switchboard_wire::introduction::Offer;
 use switchboard_wire::link::LinkEnd;
 use switchboard_wire::message::{Id, Payload, RemoteError};
 use switchboard_wire::network::Network;
-use switchboard_wire::peer::{Behalf, CallError, Event as Said, IncomingRequest};
+use switchboard_wire::peer::{Attend, Behalf, CallError, Event as Said, IncomingRequest};
 use switchboard_wire::process::{Keeping, Search};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -79,6 +80,10 @@ pub(super) struct Task {
     settings: Arc<Settings>,
     reports: mpsc::Sender<Arc<View>>,
     predecessor: Option<Leaving>,
+    /// What we say of ourselves there.
+    offer: Offer,
+    /// Who answers what belongs to no call.
+    owner: Option<Arc<dyn Attend>>,
     published: watch::Sender<Arc<View>>,
     state: State,
     signatory: Signatory,
@@ -144,8 +149,10 @@ impl Task {
         wanted: Wanted,
         settings: Arc<Settings>,
         reports: mpsc::Sender<Arc<View>>,
-        predecessor: Option<Leaving>,
+        terms: super::Terms,
     ) -> Task {
+        let mut offer = settings.offer.clone();
+        offer.abilities = terms.abilities.unwrap_or(offer.abilities);
         let first = View {
             name: wanted.name().to_owned(),
             scope: wanted.scope,
@@ -163,7 +170,9 @@ impl Task {
             wanted,
             settings,
             reports,
-            predecessor,
+            predecessor: terms.predecessor,
+            owner: terms.owner,
+            offer,
             published: watch::Sender::new(Arc::new(first)),
             state: State::Idle,
             signatory: Signatory::default(),
@@ -310,11 +319,11 @@ impl Task {
         let is_asked_for = std::mem::take(&mut self.is_asked_for);
         let (wanted, settings) = (self.wanted.clone(), self.settings.clone());
         let predecessor = self.predecessor.clone();
-        let signatory = self.signatory.clone();
+        let (signatory, offer) = (self.signatory.clone(), self.offer.clone());
         self.dialling = Some(Box::pin(async move {
             gone(predecessor).await;
             let signer = signatory.signer(&wanted, &settings).await?;
-            open_signed(wanted, settings, signer, is_asked_for).await
+            open_signed((wanted, offer), settings, signer, is_asked_for).await
         }));
     }
 
@@ -529,9 +538,10 @@ impl Task {
         }
         let counsel = self.settings.counsel.clone();
         let responder: Arc<dyn Respond> = match &request.behalf {
-            Behalf::Nobody => {
-                Arc::new(Counsellor { server: self.wanted.name().to_owned(), counsel })
-            }
+            Behalf::Nobody => match self.owner.clone().or_else(|| counsel.owner()) {
+                Some(owner) => owner,
+                None => Arc::new(Counsellor { server: self.wanted.name().to_owned(), counsel }),
+            },
             Behalf::One(attendant) => attendant.clone(),
             // To ask the wrong one would show one client what another does.
             Behalf::Several => {
@@ -763,7 +773,7 @@ async fn at(when: Option<Instant>) {
 /// From a definition to a line, with somebody signing in on the way where the server wants that and somebody is
 /// there. The person's time is nobody's turn.
 async fn open_signed(
-    wanted: Wanted,
+    (wanted, offer): (Wanted, Offer),
     settings: Arc<Settings>,
     signer: Option<Arc<Signer>>,
     is_asked_for: bool,
@@ -771,12 +781,13 @@ async fn open_signed(
     let Some(signer) = signer else {
         // What a helper prints may be another thing by now, whatever was said of the last.
         let is_asked_for = is_asked_for || headers_helper::command(&wanted.spec).is_some();
-        return open(wanted, settings, None, is_asked_for).await;
+        return open((wanted, offer), settings, None, is_asked_for).await;
     };
     let mut step_ups = StepUps::default();
     let mut is_asked_for = is_asked_for || signer.has_login().await;
     loop {
-        let opened = open(wanted.clone(), settings.clone(), Some(&signer), is_asked_for).await;
+        let called = (wanted.clone(), offer.clone());
+        let opened = open(called, settings.clone(), Some(&signer), is_asked_for).await;
         let cause = match opened {
             Ok(line) => return Ok(line),
             Err(cause) => cause,
@@ -809,7 +820,7 @@ fn with_trouble(cause: Cause, signer: &Signer) -> Cause {
 
 /// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
 async fn open(
-    wanted: Wanted,
+    (wanted, offer): (Wanted, Offer),
     settings: Arc<Settings>,
     signer: Option<&Arc<Signer>>,
     is_asked_for: bool,
@@ -839,7 +850,7 @@ async fn open(
     let address = credentials.on(address);
     let (said, carrier) = settings.logbook.page(wanted.name());
     let terms = Terms {
-        offer: settings.offer.clone(),
+        offer,
         hint,
         within: wanted.spec.common.timeout.unwrap_or(settings.connect_within),
         keeping: Keeping {

@@ -9,8 +9,8 @@ use crate::message::Payload;
 
 /// Whoever a call is made for. Hears what the other side says on account of it, and answers what it asks.
 pub trait Attend: Respond + fmt::Debug {
-    /// Who it is: calls with the same number are made for the same one.
-    fn number(&self) -> u64;
+    /// For whom it stands: what may be known to one who stands for the same may be known to the other.
+    fn party(&self) -> u64;
 
     /// Hears something, before the answer to the call comes. Must not wait.
     fn hear(&self, method: &str, params: Option<&Payload>) -> Heed;
@@ -37,14 +37,20 @@ pub enum Behalf {
 }
 
 impl Behalf {
-    /// Whose it is, where these are the ones it may be.
-    pub(super) fn of<'a>(candidates: impl IntoIterator<Item = &'a Arc<dyn Attend>>) -> Behalf {
-        let mut candidates = candidates.into_iter();
-        let Some(first) = candidates.next() else { return Behalf::Nobody };
-        match candidates.all(|it| it.number() == first.number()) {
-            true => Behalf::One(first.clone()),
-            false => Behalf::Several,
+    /// Whose it is, where these calls are the ones it may belong to, each with its number. Of several of one party it
+    /// is the last: those before may have been left waiting.
+    pub(super) fn of<'a>(
+        candidates: impl IntoIterator<Item = (u64, &'a Arc<dyn Attend>)>,
+    ) -> Behalf {
+        let mut last: Option<(u64, &Arc<dyn Attend>)> = None;
+        for (number, attendant) in candidates {
+            match last {
+                Some((_, other)) if other.party() != attendant.party() => return Behalf::Several,
+                Some((newest, _)) if newest > number => {}
+                Some(_) | None => last = Some((number, attendant)),
+            }
         }
+        last.map_or(Behalf::Nobody, |(_, attendant)| Behalf::One(attendant.clone()))
     }
 }
 
@@ -52,7 +58,7 @@ impl fmt::Debug for Behalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Behalf::Nobody => f.write_str("Nobody"),
-            Behalf::One(attendant) => write!(f, "One({})", attendant.number()),
+            Behalf::One(attendant) => write!(f, "One({})", attendant.party()),
             Behalf::Several => f.write_str("Several"),
         }
     }

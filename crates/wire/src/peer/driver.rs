@@ -12,9 +12,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::behalf::{Behalf, Heed};
+use super::behalf::{Attend, Behalf, Heed};
 use super::call::{Answered, Progress, Waiting};
 use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
@@ -25,6 +25,8 @@ const HIGH_WATER: usize = 1024 * 1024;
 
 /// While more than this waits, our own answers to floods are dropped.
 const FLOOD: usize = 2 * HIGH_WATER;
+/// How long after an answer something may still be said on account of its question.
+const LATE: Duration = Duration::from_secs(2);
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -48,6 +50,8 @@ pub(super) struct Outlets {
 pub(super) struct Driver<L> {
     link: L,
     waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
+    /// Whose calls ended lately, one of each party: what is said may come after the answer, on another way.
+    late: Vec<(Instant, Arc<dyn Attend>)>,
     outlets: Outlets,
     statistics: Statistics,
 }
@@ -55,7 +59,7 @@ pub(super) struct Driver<L> {
 impl<L: Link> Driver<L> {
     pub(super) fn new(link: L, outlets: Outlets) -> Driver<L> {
         let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::default(), outlets, statistics }
+        Driver { link, waiting: HashMap::default(), late: Vec::new(), outlets, statistics }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
@@ -161,6 +165,9 @@ impl<L: Link> Driver<L> {
         };
         match (waiting, answered) {
             (Some(waiting), answered) => {
+                if let Some(attendant) = waiting.attendant {
+                    self.note_end(attendant);
+                }
                 let _caller_left = waiting.answer.send(answered);
             }
             (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
@@ -172,9 +179,31 @@ impl<L: Link> Driver<L> {
     fn behalf(&self, amid: Option<&Id>) -> Behalf {
         if let Some(Id::Number(number)) = amid {
             let waiting = self.waiting.get(number);
-            return Behalf::of(waiting.and_then(|it| it.attendant.as_ref()));
+            let attendant = waiting.and_then(|it| it.attendant.as_ref());
+            return Behalf::of(attendant.map(|it| (*number, it)));
         }
-        Behalf::of(self.waiting.values().filter_map(|it| it.attendant.as_ref()))
+        let attended =
+            self.waiting.iter().filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
+        Behalf::of(attended)
+    }
+
+    fn note_end(&mut self, attendant: Arc<dyn Attend>) {
+        let now = Instant::now();
+        let party = attendant.party();
+        self.late.retain(|(at, it)| now - *at < LATE && it.party() != party);
+        self.late.push((now, attendant));
+    }
+
+    /// Who is to hear what belongs to some call. Whose call ended just now may be meant as well.
+    fn hearer(&self, amid: Option<&Id>) -> Behalf {
+        if amid.is_some() {
+            return self.behalf(amid);
+        }
+        let now = Instant::now();
+        let late = self.late.iter().filter(|it| now - it.0 < LATE).map(|it| (0, &it.1));
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
+        Behalf::of(waiting.chain(late))
     }
 
     fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
@@ -188,7 +217,7 @@ impl<L: Link> Driver<L> {
             }
             return;
         }
-        if let Behalf::One(attendant) = self.behalf(amid)
+        if let Behalf::One(attendant) = self.hearer(amid)
             && attendant.hear(&method, params.as_ref()) == Heed::Taken
         {
             return;

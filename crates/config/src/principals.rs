@@ -1,0 +1,158 @@
+//! Reads `principals` of a settings file: what clients of a gateway may do, each by the name that it shows itself with.
+//! Rules that hold for everybody hold for them too; these are added.
+
+use std::collections::BTreeMap;
+
+use crate::decode;
+use crate::document::{Member, Value};
+use crate::layer::find;
+use crate::permission::{self, Effect, Rules};
+use crate::policy::Authority;
+use crate::problem::{ProblemKind, Reporter, Subject};
+use crate::settings::{SettingsKey, key};
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "principals";
+/// The name that stands for everybody.
+const EVERYBODY: &str = "*";
+
+/// Every key of one of the `principals`.
+pub const KEYS: &[SettingsKey] =
+    &[key("permissions", "object", true, "rules for this one, besides those for everybody")];
+
+/// Rules by name.
+#[derive(Debug, Clone, Default)]
+pub struct Principals(BTreeMap<String, Rules>);
+
+impl Principals {
+    /// The rules for one name, besides those for everybody: its own, and those of `*`.
+    pub fn rules(&self, name: &str) -> Option<Rules> {
+        let of = |name: &str| self.0.get(name).cloned();
+        match (of(EVERYBODY), of(name).filter(|_| name != EVERYBODY)) {
+            (Some(all), Some(own)) => Some(all.and(own)),
+            (all, own) => all.or(own),
+        }
+    }
+
+    /// Does a rule of this name's own deny something?
+    pub fn deny_some(&self, name: &str) -> bool {
+        let denies = |rules: Rules| rules.listed().iter().any(|it| it.effect == Effect::Deny);
+        self.rules(name).is_some_and(denies)
+    }
+
+    /// These and others together.
+    pub fn and(mut self, other: Principals) -> Principals {
+        for (name, rules) in other.0 {
+            let before = self.0.remove(&name).unwrap_or_default();
+            self.0.insert(name, before.and(rules));
+        }
+        self
+    }
+
+    /// Only what restricts.
+    pub fn restrictions(self) -> Principals {
+        let one = |(name, rules): (String, Rules)| (name, rules.restrictions());
+        Principals(self.0.into_iter().map(one).collect())
+    }
+}
+
+/// Reads it out of a settings file's members. A principal of whom nothing can be made out is asked about everything.
+pub(crate) fn read(
+    members: &[Member],
+    authority: Authority,
+    reporter: &mut Reporter<'_>,
+) -> Principals {
+    let Some(member) = find(members, KEY).filter(|it| it.node.value != Value::Null) else {
+        return Principals::default();
+    };
+    let wrong = |kind| ProblemKind::WrongType { expected: "an object", found: kind };
+    let Value::Object(all) = &member.node.value else {
+        let subject = Subject { server: None, key: KEY };
+        reporter.report(member.node.span, subject, wrong(member.node.kind()));
+        let lost = Rules::lost(&reporter.origin(member.node.span).source);
+        return Principals(BTreeMap::from([(EVERYBODY.to_owned(), lost)]));
+    };
+    let mut principals = Principals::default();
+    for one in all {
+        let key = format!("{KEY}.{}", one.key);
+        let subject = Subject { server: None, key: &key };
+        let rules = match &one.node.value {
+            Value::Object(inner) => {
+                report_strangers(inner, &key, reporter);
+                permission::reading::read(inner, authority, reporter)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+                reporter.report(one.node.span, subject, wrong(one.node.kind()));
+                Rules::lost(&reporter.origin(one.node.span).source)
+            }
+        };
+        let named = Principals(BTreeMap::from([(one.key.clone(), rules)]));
+        principals = principals.and(named);
+    }
+    principals
+}
+
+fn report_strangers(members: &[Member], key: &str, reporter: &mut Reporter<'_>) {
+    for member in members.iter().filter(|it| !KEYS.iter().any(|known| known.name == it.key)) {
+        let nearest = decode::nearest(&member.key, KEYS.iter().map(|known| known.name));
+        let key = format!("{key}.{}", member.key);
+        let subject = Subject { server: None, key: &key };
+        reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::permission::{Hints, Mode, Request, Trust, decide};
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        let source = Source::file(Scope::User, "settings.json");
+        Settings::read(&source, text, Authority::Person)
+    }
+
+    #[track_caller]
+    fn check(principals: &Principals, name: &str, tool: &str, expected: Effect) {
+        let arguments = json!({});
+        let (hints, trust) = (Hints::default(), Trust::Withheld);
+        let request = Request { server: "git", tool, arguments: &arguments, hints, trust };
+        let rules = principals.rules(name).unwrap_or_default();
+        assert_eq!(decide(&rules, &request, Mode::Default).verdict, expected, "{name}, {tool}");
+    }
+
+    #[test]
+    fn everybody_has_the_rules_of_all_and_their_own() {
+        let text = r#"{"principals": {
+            "*": {"permissions": {"deny": ["mcp__git__push"]}},
+            "ci": {"permissions": {"allow": ["mcp__git"]}}
+        }}"#;
+        let settings = read(text);
+        assert!(settings.layer.problems.is_empty(), "{:?}", settings.layer.problems);
+        let principals = &settings.principals;
+        check(principals, "ci", "status", Effect::Allow);
+        check(principals, "ci", "push", Effect::Deny);
+        check(principals, "ada", "status", Effect::Ask);
+        check(principals, "ada", "push", Effect::Deny);
+        check(&settings.principals.clone().restrictions(), "ci", "status", Effect::Ask);
+    }
+
+    #[test]
+    fn what_cannot_be_made_out_is_said_and_asks() {
+        let text = r#"{"principals": {
+            "ci": {"permissions": {"allow": ["mcp__git"], "deny": 5}, "permisions": {}},
+            "ada": 7
+        }}"#; // misspelt on purpose
+        let settings = read(text);
+        assert_eq!(settings.layer.problems.len(), 3, "{:?}", settings.layer.problems);
+        check(&settings.principals, "ci", "status", Effect::Ask);
+        check(&settings.principals, "ada", "status", Effect::Ask);
+        let whole = read(r#"{"principals": [], "permissions": {"allow": ["mcp__git"]}}"#);
+        assert_eq!(whole.layer.problems.len(), 1);
+        check(&whole.principals, "anybody", "status", Effect::Ask);
+    }
+}

@@ -60,7 +60,7 @@ pub enum What {
     /// Those of every server that is configured.
     Configured,
     /// Our own, for files and commands.
-    Workspace(workspace::Settings),
+    Workspace(Box<workspace::Settings>),
 }
 
 impl What {
@@ -114,7 +114,7 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
         options.lent = vec![Ability::Sampling];
         if let What::Workspace(settings) = &service.what {
-            let settings = settings.clone();
+            let settings = workspace::Settings::clone(settings);
             let server = InProcess::new(move |link| workspace::serve(settings.clone(), link));
             options.in_process.insert(workspace::NAME.to_owned(), server);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::decode;
 use crate::document::{Member, Value};
 use crate::layer::find;
-use crate::permission::{self, Effect, Rules};
+use crate::permission::{self, Rules};
 use crate::policy::Authority;
 use crate::problem::{ProblemKind, Reporter, Subject};
 use crate::settings::{SettingsKey, key};
@@ -32,12 +32,6 @@ impl Principals {
             (Some(all), Some(own)) => Some(all.and(own)),
             (all, own) => all.or(own),
         }
-    }
-
-    /// Does a rule of this name's own deny something?
-    pub fn deny_some(&self, name: &str) -> bool {
-        let denies = |rules: Rules| rules.listed().iter().any(|it| it.effect == Effect::Deny);
-        self.rules(name).is_some_and(denies)
     }
 
     /// These and others together.
@@ -106,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::permission::{Hints, Mode, Request, Trust, decide};
+    use crate::permission::{Effect, Hints, Mode, Request, Trust, decide};
     use crate::scope::Scope;
     use crate::settings::Settings;
     use crate::source::Source;

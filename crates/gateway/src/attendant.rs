@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -68,12 +68,30 @@ pub(crate) struct Attendant {
     pub(crate) guest: Arc<Guest>,
     pub(crate) outlet: Arc<dyn Outlet>,
     /// Has somebody agreed to this very call?
-    pub(crate) has_leave: AtomicBool,
+    has_leave: AtomicBool,
+    /// How many questions wait for the client.
+    open: AtomicUsize,
+}
+
+/// Counts a question for as long as it waits.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn count(open: &'a AtomicUsize) -> Waiting<'a> {
+        open.fetch_add(1, Ordering::Relaxed);
+        Waiting(open)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Attendant {
     pub(crate) fn new(guest: Arc<Guest>, outlet: Arc<dyn Outlet>) -> Attendant {
-        Attendant { guest, outlet, has_leave: AtomicBool::new(false) }
+        Attendant { guest, outlet, has_leave: AtomicBool::new(false), open: AtomicUsize::new(0) }
     }
 
     pub(crate) fn give_leave(&self) {
@@ -116,7 +134,10 @@ impl Respond for Attendant {
     fn respond<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
         Box::pin(async move {
             match self.obstacle(method, params.as_ref()) {
-                None => self.outlet.ask(method, params).await,
+                None => {
+                    let _waiting = Waiting::count(&self.open);
+                    self.outlet.ask(method, params).await
+                }
                 Some(Obstacle::NoElicitation) => {
                     let reason = "the client cannot ask anybody this";
                     let answer = json!({"action": "decline", "_meta": {REASON: reason}});
@@ -135,6 +156,10 @@ impl Respond for Attendant {
 impl Attend for Attendant {
     fn party(&self) -> u64 {
         self.guest.party
+    }
+
+    fn waits(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
     }
 
     fn hear(&self, method: &str, params: Option<&Payload>) -> Heed {

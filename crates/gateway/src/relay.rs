@@ -18,7 +18,7 @@ use switchboard::calling::{Desk, ToolCall};
 use switchboard::catalogue::List;
 use switchboard::engine::Host;
 use switchboard::pool::tool::Tool;
-use switchboard_config::permission::{self, Rules};
+use switchboard_config::permission::{self, Effect, Listed, Rules};
 use switchboard_config::principals::Principals;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
@@ -35,6 +35,7 @@ use crate::spans::{Tracer, Underway};
 use crate::task_ledger::Ledger;
 use crate::token_seal::TokenSeal;
 use crate::trace_context::{self, TRACEPARENT, TraceContext};
+use crate::visiting::about;
 
 pub(crate) use states::{LASTS, State, foreign};
 use states::{Leave, Whose};
@@ -177,8 +178,10 @@ impl Relay {
     }
 
     /// Are there tools that others see and this principal does not?
-    pub(crate) fn hides_some(&self, principal: &str) -> bool {
-        self.principals.borrow().deny_some(principal)
+    pub(crate) fn hides_some(&self, principal: &Arc<str>) -> bool {
+        let denies = |it: &Listed| it.effect == Effect::Deny;
+        let rules = self.desk(principal).rules.now();
+        rules.listed().iter().any(denies)
     }
 
     /// May this principal see the tool?
@@ -228,7 +231,9 @@ impl Relay {
         asked: &Asked,
         mut params: Members,
     ) -> Result<Payload, RemoteError> {
-        let whose = Whose { server, principal: &asked.guest.principal, about: &asked.method };
+        let asked_for = params.clone();
+        let about = || about(&asked.method, &asked_for);
+        let whose = Whose { server, principal: &asked.guest.principal, about: &about };
         if asked.guest.era == Era::Modern {
             self.unwrapped(&whose, &mut params)?;
         }

@@ -13,8 +13,8 @@ use switchboard_wire::link::Link;
 use switchboard_wire::message::{Id, Message, Payload, RemoteError};
 use switchboard_wire::peer::{Aside, CallError, Connection, Event, IncomingRequest, Peer};
 use switchboard_wire::reception::{self, Reception, input_required};
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::gateway::Gateway;
@@ -118,7 +118,8 @@ struct Front {
     /// Answers for it outside of its requests.
     owner: Option<Arc<Attendant>>,
     questions: JoinSet<Id>,
-    by_id: HashMap<Id, AbortHandle>,
+    /// For calling them off.
+    by_id: HashMap<Id, oneshot::Sender<()>>,
     lists: ListWatch,
     followed: Followed,
     /// What is said outside of requests.
@@ -222,19 +223,8 @@ impl Front {
         let outlet = Arc::new(LinkOutlet { say, peer: self.peer.clone() });
         let asked = asked(request.method.clone(), outlet);
         let relay = self.gateway.relay.clone();
-        let id = request.id.clone();
         let aside = request.aside();
-        let task = self.questions.spawn(async move {
-            let id = request.id.clone();
-            let working = relay.answer(asked);
-            let outcome = talking(working, notes, &aside).await;
-            match outcome {
-                Ok(result) => request.answer(result).await,
-                Err(error) => request.refuse(error).await,
-            }
-            id
-        });
-        self.by_id.insert(id, task);
+        self.begin(request, async move { talking(relay.answer(asked), notes, &aside).await });
         None
     }
 
@@ -252,20 +242,34 @@ impl Front {
         }
         let guest = visiting::guest(self.principal.clone(), &meta);
         let gateway = self.gateway.clone();
-        let id = request.id.clone();
-        let task = self.questions.spawn(async move {
+        let (id, aside) = (request.id.clone(), request.aside());
+        let method = request.method.clone();
+        let visit = Visit { guest, method, params, meta, id: id.clone() };
+        self.begin(request, async move { listen_or_answer(&gateway, visit, &id, &aside).await });
+        None
+    }
+
+    /// Works beside until there is an answer. What is called off has none.
+    fn begin(
+        &mut self,
+        request: IncomingRequest,
+        working: impl Future<Output = Outcome> + Send + 'static,
+    ) {
+        let (call_off, called_off) = oneshot::channel();
+        self.by_id.insert(request.id.clone(), call_off);
+        self.questions.spawn(async move {
             let id = request.id.clone();
-            let aside = request.aside();
-            let method = request.method.clone();
-            let visit = Visit { guest, method, params, meta, id: id.clone() };
-            match listen_or_answer(&gateway, visit, &id, &aside).await {
-                Ok(result) => request.answer(result).await,
-                Err(error) => request.refuse(error).await,
+            let outcome = tokio::select! {
+                outcome = working => Some(outcome),
+                Ok(()) = called_off => None,
+            };
+            match outcome {
+                Some(Ok(result)) => request.answer(result).await,
+                Some(Err(error)) => request.refuse(error).await,
+                None => request.forget(),
             }
             id
         });
-        self.by_id.insert(id, task);
-        None
     }
 
     fn too_many(&self, request: &IncomingRequest) -> Option<RemoteError> {
@@ -287,8 +291,9 @@ impl Front {
         }
         let params = Members::read(params).unwrap_or_default();
         let id = params.get("requestId").and_then(|it| it.decode().ok());
-        if let Some(task) = id.map(|it| Id::from_json(&it)).and_then(|id| self.by_id.remove(&id)) {
-            task.abort();
+        let id = id.map(|it| Id::from_json(&it));
+        if let Some(call_off) = id.and_then(|id| self.by_id.remove(&id)) {
+            let _answered_meanwhile = call_off.send(());
         }
     }
 

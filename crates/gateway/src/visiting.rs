@@ -97,7 +97,7 @@ fn is_worth_parking(visit: &Visit) -> bool {
 }
 
 /// What a question is about, whatever it is written like: the same when it comes again with answers.
-fn about(method: &str, params: &Members) -> String {
+pub(crate) fn about(method: &str, params: &Members) -> String {
     let mut params = params.clone();
     params.take("inputResponses");
     params.take("requestState");

@@ -138,6 +138,8 @@ pub enum Quirk {
     AsksAtOnce,
     /// Has a tool `say` that returns the `result` it is given, whatever that is.
     SaysWhatItIsTold,
+    /// Has a tool `talk {text, ms, steps, ask}` that says its text in progress, logs and questions before it returns it.
+    Talks,
     /// Says that it has tools and answers `tools/list` with an error.
     WontListTools,
 }

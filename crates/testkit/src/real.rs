@@ -97,6 +97,13 @@ pub fn python_client(mode: &str, folder: &Path, server: &[OsString]) -> RealServ
     python_program("python", args)
 }
 
+/// The same for a gateway with `everything` and `time` behind it, at a URL or as a command: also answers what servers ask.
+pub fn python_pool_client(mode: &str, server: &[OsString]) -> RealServer {
+    let mut args = vec![script("python_pool_client.py").into(), mode.into()];
+    args.extend(server.iter().cloned());
+    python_program("python", args)
+}
+
 impl Via {
     fn words(self) -> Vec<OsString> {
         match self {

@@ -5,7 +5,7 @@
 //! `big {bytes}`, `fail`, `explode {code}`, `crash`, `ask {kind, rounds}` (asks back; kinds `elicitation`, `booking`, `long`,
 //! `unfit`, `url`, `gate`, `sampling`, `roots`, `all`, `nothing`, and in the legacy era `withdrawn` and `crowd`), `env` (names of variables; stdio only), `change_tools`, `touch {uri}`,
 //! `count`, `whoami`, `route {region}` (over modern HTTP with the header `Mcp-Param-Region`), `end_listening`;
-//! with the quirk `SaysWhatItIsTold` also `say {result}`.
+//! with the quirk `SaysWhatItIsTold` also `say {result}`, with the quirk `Talks` also `talk {text, ms, steps, ask}`.
 
 mod actor;
 mod acts;

@@ -21,6 +21,7 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",
+    "serve_pool.rs",
     "sign_in_canaries.rs",
     "sign_in_hostile.rs",
     "sign_in_soak.rs",

@@ -118,7 +118,7 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
     let (roots, client_roots) = folders(arguments, session)?;
     if arguments.http.is_some() {
         let mut service = service(arguments, session)?;
-        service.what = What::Workspace(workbench::settings(session, roots, client_roots));
+        service.what = What::Workspace(Box::new(workbench::settings(session, roots, client_roots)));
         // Every client has a place of its own.
         service.terms.sharing = Sharing::Session;
         service.terms.names = Names::Plain;

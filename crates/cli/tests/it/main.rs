@@ -47,6 +47,7 @@ mod result;
 mod search;
 mod secrets;
 mod serve;
+mod serve_pool;
 mod sign_in_canaries;
 mod sign_in_hostile;
 mod sign_in_soak;

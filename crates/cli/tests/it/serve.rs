@@ -14,16 +14,16 @@ use crate::support::{USER, json as json_of, program, scene};
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server, spoken to line by line.
-struct Raw {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    asked: u64,
+pub struct Raw {
+    pub child: Child,
+    pub input: Option<ChildStdin>,
+    pub output: BufReader<ChildStdout>,
+    pub asked: u64,
     meta: Option<Json>,
 }
 
 impl Raw {
-    fn start(scene: &Scene, arguments: &[&str]) -> Raw {
+    pub fn start(scene: &Scene, arguments: &[&str]) -> Raw {
         let arguments = [&["serve"], arguments].concat();
         let mut command = scene.command(&scene.project(), &arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -34,7 +34,7 @@ impl Raw {
     }
 
     /// One that has shaken hands in the legacy way; its client works in no folder that it names.
-    fn legacy(scene: &Scene, arguments: &[&str]) -> Raw {
+    pub fn legacy(scene: &Scene, arguments: &[&str]) -> Raw {
         let mut raw = Raw::start(scene, arguments);
         let hello = raw.ask(
             "initialize",
@@ -48,7 +48,7 @@ impl Raw {
         raw
     }
 
-    fn modern(scene: &Scene, arguments: &[&str]) -> Raw {
+    pub fn modern(scene: &Scene, arguments: &[&str]) -> Raw {
         let mut raw = Raw::start(scene, arguments);
         raw.meta = Some(json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -59,12 +59,12 @@ impl Raw {
         raw
     }
 
-    fn say(&mut self, message: &Json) {
+    pub fn say(&mut self, message: &Json) {
         let input = self.input.as_mut().expect("it is open");
         writeln!(input, "{message}").expect("it is read");
     }
 
-    fn send(&mut self, method: &str, mut params: Json) {
+    pub fn send(&mut self, method: &str, mut params: Json) {
         self.asked += 1;
         if let Some(meta) = &self.meta {
             params["_meta"] = meta.clone();
@@ -75,7 +75,7 @@ impl Raw {
 
     /// Asks and waits for the answer. Every line is JSON.
     #[track_caller]
-    fn ask(&mut self, method: &str, params: Json) -> Json {
+    pub fn ask(&mut self, method: &str, params: Json) -> Json {
         self.send(method, params);
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it answers");
@@ -86,18 +86,18 @@ impl Raw {
     }
 
     #[track_caller]
-    fn call(&mut self, tool: &str, arguments: Json) -> Json {
+    pub fn call(&mut self, tool: &str, arguments: Json) -> Json {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let number = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args([name, &number]).status();
         assert!(sent.expect("kill can be run").success());
     }
 
     /// Waits for its end; comes back with its exit code and what it said besides.
-    fn ended(mut self) -> (Option<i32>, String) {
+    pub fn ended(mut self) -> (Option<i32>, String) {
         let status = wait_until(SOON, "it ends", || self.child.try_wait().expect("it is ours"));
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut rest).expect("text");

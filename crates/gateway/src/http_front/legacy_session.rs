@@ -35,6 +35,8 @@ const EVENTS: usize = 256;
 const KEPT_BYTES: usize = 4 * 1024 * 1024;
 const KEPT_EVENTS: usize = 1000;
 const KEPT_STREAMS: usize = 32;
+/// How many cancellations are remembered of questions that have no stream yet.
+const EARLY: usize = 64;
 /// How often a stream on which nothing happens is kept open.
 const BREATH: Duration = Duration::from_secs(25);
 /// The stream on which we speak by ourselves.
@@ -191,8 +193,28 @@ impl Outlet for SessionOutlet {
             let method = Cow::Owned(method.to_owned());
             let message = Message::Request { id: Id::Number(number), method, params };
             self.say.send(message).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())?
+            let mut asked = Open { say: &self.say, number: Some(number) };
+            let answer = answer.await;
+            asked.number = None;
+            answer.map_err(|_| gone())?
         })
+    }
+}
+
+/// A question that the client has been asked. Dropped unanswered, the client is told that nobody wants to know any more.
+struct Open<'a> {
+    say: &'a mpsc::Sender<Message>,
+    number: Option<u64>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let params = Payload::from_json(format!("{{\"requestId\":{number}}}").into());
+            let method = Cow::Borrowed("notifications/cancelled");
+            let message = Message::Notification { method, params: Some(params) };
+            let _no_room_or_gone = self.say.try_send(message);
+        }
     }
 }
 
@@ -209,6 +231,8 @@ pub(super) struct SessionTask {
     expected: HashMap<u64, oneshot::Sender<Outcome>>,
     works: JoinSet<Id>,
     by_id: HashMap<Id, (AbortHandle, u64)>,
+    /// Questions that were called off before they had a stream.
+    early: VecDeque<Id>,
     lists: ListWatch,
     followed: Followed,
     idle: Duration,
@@ -268,6 +292,7 @@ impl SessionTask {
             expected: HashMap::new(),
             works: JoinSet::new(),
             by_id: HashMap::new(),
+            early: VecDeque::new(),
             lists,
             followed: Followed::default(),
             idle,
@@ -337,6 +362,10 @@ impl SessionTask {
 
     async fn obey(&mut self, command: Command) {
         match command {
+            Command::Promote { id, reply, .. } if self.was_called_off(&id) => {
+                // A stream that is over before it begins: what was called off has no answer.
+                let _client_gone = reply.send(mpsc::channel(1).1);
+            }
             Command::Promote { id, work, notes, first, reply } => {
                 let (stream, reader) = self.open_stream();
                 if let Some(first) = &first {
@@ -372,6 +401,11 @@ impl SessionTask {
                 if let Some((task, stream)) = self.by_id.remove(&id) {
                     task.abort();
                     self.close(stream);
+                } else {
+                    self.early.push_back(id);
+                    if self.early.len() > EARLY {
+                        self.early.pop_front();
+                    }
                 }
             }
             Command::Follow { uri, reply } => {
@@ -380,6 +414,13 @@ impl SessionTask {
             }
             Command::Forget { uri } => self.followed.forget(&uri),
         }
+    }
+
+    /// Was a question called off before it had a stream?
+    fn was_called_off(&mut self, id: &Id) -> bool {
+        let before = self.early.len();
+        self.early.retain(|it| it != id);
+        self.early.len() < before
     }
 
     /// Works on, and sends what comes of it through the task, so that it is kept.
@@ -418,8 +459,10 @@ impl SessionTask {
 
     /// A reader for a stream, from after an event on. It is told first how to come back.
     fn attach(&mut self, number: u64, after: Option<u64>) -> mpsc::Receiver<Bytes> {
-        let (sender, reader) = mpsc::channel(EVENTS);
         let stream = self.streams.entry(number).or_default();
+        let missed = after.map_or(0, |after| stream.kept.iter().filter(|it| it.0 > after).count());
+        // What was missed fits besides what is to come, or the stream would have a hole.
+        let (sender, reader) = mpsc::channel(EVENTS + missed);
         match after {
             None => {
                 let id = name(number, stream.next);
@@ -433,7 +476,7 @@ impl SessionTask {
             }
             Some(after) => {
                 for (_, bytes) in stream.kept.iter().filter(|it| it.0 > after) {
-                    let _as_much_as_fits = sender.try_send(bytes.clone());
+                    let _there_is_room = sender.try_send(bytes.clone());
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Results and errors as the modern era wants them, whatever era they come from. What is there already stays.
 
+use switchboard_wire::asked::Members;
 use switchboard_wire::message::{Payload, RemoteError};
 
 /// What a legacy server answers for a resource that it does not have; the modern era counts that among the parameters.
@@ -9,13 +10,17 @@ const INVALID_PARAMS: i64 = -32602;
 /// A result with what is missing put in front.
 pub(super) fn modern(method: &str, result: Payload) -> Payload {
     let bytes = result.as_bytes();
-    let has = |name: &[u8]| memchr::memmem::find(bytes, name).is_some();
+    // Looking for the word first keeps large results unread; it may also stand somewhere inside.
+    let has = |name: &str| {
+        memchr::memmem::find(bytes, name.as_bytes()).is_some()
+            && Members::read(Some(&result)).is_some_and(|it| it.get(name).is_some())
+    };
     let mut missing = Vec::new();
-    if !has(b"\"resultType\"") {
+    if !has("resultType") {
         missing.extend_from_slice(br#""resultType":"complete","#);
     }
     let is_cached = method == "resources/read" || method.ends_with("/list");
-    if is_cached && !has(b"\"ttlMs\"") {
+    if is_cached && !has("ttlMs") {
         missing.extend_from_slice(br#""ttlMs":0,"cacheScope":"private","#);
     }
     let Some(inside) = bytes.strip_prefix(b"{").filter(|_| !missing.is_empty()) else {
@@ -58,6 +63,9 @@ mod tests {
         let read =
             json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "contents": []});
         check("resources/read", &json!({"contents": []}), &read);
+        let nested = json!({"structuredContent": {"resultType": "x"}});
+        let finished = json!({"resultType": "complete", "structuredContent": {"resultType": "x"}});
+        check("tools/call", &nested, &finished);
         let whole = json!({"resultType": "task", "taskId": "x", "ttlMs": 5});
         check("tools/call", &whole, &whole);
     }

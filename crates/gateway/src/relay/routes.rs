@@ -69,9 +69,7 @@ impl Relay {
         if !self.hides_some(principal) {
             return self.listed(List::Tools, asked);
         }
-        // Whoever may see less sees it in one page: the common pages are not theirs.
-        let page =
-            self.listed(List::Tools, &Asked { params: Members::default(), ..asked.clone() })?;
+        let page = self.listed(List::Tools, asked)?;
         let mut page: Map<String, Json> =
             page.decode().map_err(|_| reception::failed("no list"))?;
         if let Some(Json::Array(tools)) = page.get_mut("tools") {

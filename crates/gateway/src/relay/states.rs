@@ -41,12 +41,12 @@ pub(crate) enum State {
     },
 }
 
-/// Whose a question is.
-#[derive(Debug, Clone, Copy)]
+/// Whose a question is, and what it is about.
+#[derive(Clone, Copy)]
 pub(super) struct Whose<'a> {
     pub(super) server: &'a str,
     pub(super) principal: &'a Arc<str>,
-    pub(super) about: &'a str,
+    pub(super) about: &'a (dyn Fn() -> String + Sync),
 }
 
 /// Has somebody agreed to the call?
@@ -69,7 +69,7 @@ impl Relay {
         let State::Passed { server, about, state, leave } = opened.map_err(|_| foreign())? else {
             return Err(foreign());
         };
-        if server != whose.server || about != whose.about {
+        if server != whose.server || about != (whose.about)() {
             return Err(foreign());
         }
         if let Some(state) = state {
@@ -94,7 +94,7 @@ impl Relay {
         let raw = inner.and_then(|it| it.decode::<Box<RawValue>>().ok());
         let state = State::Passed {
             server: whose.server.to_owned(),
-            about: whose.about.to_owned(),
+            about: (whose.about)(),
             state: raw,
             leave: leave == Leave::Given,
         };

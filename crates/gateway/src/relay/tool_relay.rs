@@ -20,6 +20,7 @@ use super::{Asked, PATIENCE, Relay, object, provenance, unanswered};
 use crate::attendant::{Attendant, Outlet};
 use crate::consenting::ClientConsent;
 use crate::search_tools;
+use crate::visiting::about;
 
 /// How many signs of progress may wait; one more that finds no room says nothing new.
 const SIGNS: usize = 64;
@@ -72,7 +73,9 @@ impl Relay {
     ) -> Result<Payload, RemoteError> {
         let principal = &asked.guest.principal;
         let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
-        let whose = Whose { server: &call.tool.server, principal, about: call.called };
+        let (called, arguments) = (call.called, call.arguments.clone());
+        let about = || about_call(called, arguments.as_ref());
+        let whose = Whose { server: &call.tool.server, principal, about: &about };
         if asked.guest.era == Era::Modern && self.unwrapped(&whose, &mut params)? == Leave::Given {
             attendant.give_leave();
         }
@@ -112,6 +115,16 @@ struct Named<'a> {
 
 fn name_of(params: &Members) -> Result<String, RemoteError> {
     params.text("name").ok_or_else(|| reception::invalid("`name` is missing, or is no text"))
+}
+
+/// What a call is about: leave and answers for one are no good for another with other arguments.
+fn about_call(called: &str, arguments: Option<&Payload>) -> String {
+    let mut params = Members::default();
+    params.put("name", object(&called.into()));
+    if let Some(arguments) = arguments {
+        params.put("arguments", arguments.clone());
+    }
+    about("tools/call", &params)
 }
 
 /// A call that was not permitted is a result, so that a model reads why; everything else is an error.

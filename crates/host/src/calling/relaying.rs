@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::Value as Json;
+use switchboard_wire::asked::Members;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
@@ -17,6 +18,7 @@ use crate::audit::{self, Ended, Provenance, Record};
 use crate::calling::Permit;
 use crate::engine::Host;
 use crate::perform::Work;
+use crate::pool::argument_check::{ArgumentFault, ArgumentFaultKind};
 use crate::pool::tool::{Tool, ToolKind};
 
 /// A call of a client.
@@ -81,7 +83,7 @@ impl Host {
         record.server.clone_from(&tool.server);
         record.tool.clone_from(&tool.name);
         let arguments = match &call.arguments {
-            Some(arguments) => arguments.decode().unwrap_or_default(),
+            Some(arguments) => read(&tool.exposed, arguments)?,
             None => Json::Object(serde_json::Map::new()),
         };
         record.arguments = audit::digest(&arguments);
@@ -120,6 +122,22 @@ impl Host {
             behest: Some(call.behest),
         };
         self.put_permitted(leave, &tool.server, question).await
+    }
+}
+
+/// The arguments as rules see them. What cannot be read here, or may be read in two ways, is not passed on: the server
+/// might see in it what no rule has seen.
+fn read(tool: &str, arguments: &Payload) -> Result<Json, CallFailure> {
+    let members: Option<serde_json::Map<String, Json>> = arguments.decode().ok();
+    let written = Members::read(Some(arguments)).map_or(0, |it| it.into_all().len());
+    match members.filter(|it| it.len() == written) {
+        Some(members) => Ok(Json::Object(members)),
+        None => {
+            let expected = "an object that is not too deep and has no name twice".to_owned();
+            let kind = ArgumentFaultKind::Unfit { expected };
+            let faults = vec![ArgumentFault { at: String::new(), kind }];
+            Err(CallFailure::Arguments { tool: tool.to_owned(), faults })
+        }
     }
 }
 
@@ -189,6 +207,19 @@ mod tests {
         let (params, mirrored) = written("t", None, &[]);
         assert_eq!(params.decode::<Json>().expect("JSON"), json!({"name": "t"}));
         assert_eq!(mirrored.as_bytes().as_ref(), b"{}");
+    }
+
+    #[test]
+    fn what_rules_cannot_see_is_not_passed_on() {
+        let check = |text: &str| {
+            read("t", &Payload::from_json(text.to_owned().into())).map_err(|it| it.to_string())
+        };
+        assert_eq!(check(r#"{"a": {"b": 1}}"#), Ok(serde_json::json!({"a": {"b": 1}})));
+        assert_eq!(check("{}"), Ok(serde_json::json!({})));
+        let deep = format!(r#"{{"path": "/etc", "x": {}{}}}"#, "[".repeat(200), "]".repeat(200));
+        for bad in [deep.as_str(), r#"{"path": "/etc", "path": "/srv"}"#, "[1]", "\"x\"", "null"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{mischief, repertoire};
 use crate::quirk::Quirk;
 
 const CREATE: &str = "elicitation/create";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Calls a tool.
 pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Ending> {
@@ -63,6 +64,7 @@ pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<
         "whoami" => spoken(&whoami(conversation, asked)),
         "route" => text(arguments["region"].as_str().unwrap_or("nowhere")),
         "say" if actor.script.does(&Quirk::SaysWhatItIsTold) => arguments["result"].clone(),
+        "talk" if actor.script.does(&Quirk::Talks) => talk(conversation, asked).await?,
         "end_listening" => {
             actor.end_listening();
             text("ended")
@@ -113,6 +115,62 @@ async fn slow(asked: &Asked) -> Value {
         }
     }
     text(&format!("took {ms} ms"))
+}
+
+/// Says its text in progress and logs, and in a question where one is wanted, before it returns it.
+async fn talk(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Trouble> {
+    let arguments = &asked.params["arguments"];
+    let text = arguments["text"].as_str().unwrap_or_default();
+    let rounds = &conversation.actor.rounds;
+    if let Some(state) = asked.params["requestState"].as_str() {
+        let known = rounds.lock().expect("nobody panics with it").remove(state);
+        known.ok_or_else(|| Trouble::invalid("`requestState` is not as it was given"))?;
+        return Ok(talked(text, &asked.params["inputResponses"]["talk"]));
+    }
+    let meta = &asked.params["_meta"];
+    let steps = count(&arguments["steps"], 1);
+    let pause = arguments["ms"].as_u64().unwrap_or(0) / u64::try_from(steps.max(1)).unwrap_or(1);
+    let says = |method: &str, params: &Value| {
+        asked.aside.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    };
+    // A modern server logs only for those who want it.
+    let logs = asked.dialect == Dialect::Legacy || !meta[LOG_LEVEL].is_null();
+    for step in 1..=steps {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        if !meta["progressToken"].is_null() {
+            let params =
+                json!({"progressToken": meta["progressToken"], "progress": step, "message": text});
+            says("notifications/progress", &params);
+        }
+        if logs {
+            let level = arguments["level"].as_str().unwrap_or("info");
+            let params = json!({"level": level, "logger": "talk", "data": text});
+            says("notifications/message", &params);
+        }
+    }
+    if arguments["ask"] != true {
+        return Ok(talked(text, &Value::Null));
+    }
+    let question = named_question(text);
+    match asked.dialect {
+        Dialect::Legacy => match conversation.ask(&asked.aside, CREATE, &question).await {
+            Some(answer) => Ok(talked(text, &answer)),
+            None => Ok(failure("nobody answered")),
+        },
+        Dialect::Modern => {
+            let state = format!("{text} {}", conversation.actor.number());
+            let round = Round { left: 1, id: asked.id.clone(), answers: Vec::new() };
+            rounds.lock().expect("nobody panics with it").insert(state.clone(), round);
+            let request = json!({"method": CREATE, "params": question});
+            Ok(json!({"resultType": "input_required", "requestState": state,
+                      "inputRequests": {"talk": request}}))
+        }
+    }
+}
+
+fn talked(text: &str, answer: &Value) -> Value {
+    let answer = answer.get("result").unwrap_or(answer);
+    spoken(&json!({"text": text, "answer": answer}))
 }
 
 fn whoami(conversation: &Conversation, asked: &Asked) -> Value {

@@ -58,6 +58,13 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
     if actor.script.does(&Quirk::SaysWhatItIsTold) {
         tools.push(tool("say", "Returns what it is told.", &json!({"result": {"type": "object"}})));
     }
+    if actor.script.does(&Quirk::Talks) {
+        tools.push(tool(
+            "talk",
+            "Says its text in every way.",
+            &json!({"text": {"type": "string"}}),
+        ));
+    }
     if let Some(taint) = &actor.script.taint {
         tools.push(tool("misnamed", "Has a hostile argument.", &json!({taint: {}})));
         for tool in &mut tools {

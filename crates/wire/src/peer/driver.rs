@@ -1,7 +1,7 @@
 //! The task behind a peer: owns the link and the calls that wait.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -25,10 +25,13 @@ const HIGH_WATER: usize = 1024 * 1024;
 
 /// While more than this waits, our own answers to floods are dropped.
 const FLOOD: usize = 2 * HIGH_WATER;
-/// How long after an answer something may still be said on account of its question.
-const LATE: Duration = Duration::from_secs(2);
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
+const CALLED_OFF: Duration = Duration::from_secs(10);
+const ANSWERED: Duration = Duration::from_secs(1);
+/// How many such calls are remembered.
+const REMEMBERED: usize = 1024;
 
 /// What comes to the task from outside.
 pub(super) struct Inlets {
@@ -50,16 +53,35 @@ pub(super) struct Outlets {
 pub(super) struct Driver<L> {
     link: L,
     waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
-    /// Whose calls ended lately, one of each party: what is said may come after the answer, on another way.
-    late: Vec<(Instant, Arc<dyn Attend>)>,
+    over: VecDeque<Over>,
     outlets: Outlets,
     statistics: Statistics,
+}
+
+/// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
+struct Over {
+    attendant: Arc<dyn Attend>,
+    until: Instant,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    CalledOff,
+    Answered,
+}
+
+/// What the other side does: who has answered asks nothing more, but may still say something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    Asks,
+    Says,
 }
 
 impl<L: Link> Driver<L> {
     pub(super) fn new(link: L, outlets: Outlets) -> Driver<L> {
         let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::default(), late: Vec::new(), outlets, statistics }
+        Driver { link, waiting: HashMap::default(), over: VecDeque::new(), outlets, statistics }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
@@ -138,9 +160,8 @@ impl<L: Link> Driver<L> {
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
     fn abandon(&mut self, number: u64, reason: &str) {
-        if self.waiting.remove(&number).is_none() {
-            return;
-        }
+        let Some(waiting) = self.waiting.remove(&number) else { return };
+        self.remember(waiting.attendant, How::CalledOff);
         let params = json!({"requestId": number, "reason": reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
@@ -152,7 +173,7 @@ impl<L: Link> Driver<L> {
             Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
             Message::Notification { method, params } => self.hear(method, params, amid),
             Message::Request { id, method, params } => {
-                let behalf = self.behalf(amid);
+                let behalf = self.behalf(amid, Speech::Asks);
                 self.be_asked(id, method, params, behalf);
             }
         }
@@ -164,10 +185,8 @@ impl<L: Link> Driver<L> {
             Some(Id::Other(_)) | None => None,
         };
         match (waiting, answered) {
-            (Some(waiting), answered) => {
-                if let Some(attendant) = waiting.attendant {
-                    self.note_end(attendant);
-                }
+            (Some(mut waiting), answered) => {
+                self.remember(waiting.attendant.take(), How::Answered);
                 let _caller_left = waiting.answer.send(answered);
             }
             (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
@@ -176,7 +195,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
-    fn behalf(&self, amid: Option<&Id>) -> Behalf {
+    fn behalf(&self, amid: Option<&Id>, speech: Speech) -> Behalf {
         if let Some(Id::Number(number)) = amid {
             let waiting = self.waiting.get(number);
             let attendant = waiting.and_then(|it| it.attendant.as_ref());
@@ -184,26 +203,44 @@ impl<L: Link> Driver<L> {
         }
         let attended =
             self.waiting.iter().filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
-        Behalf::of(attended)
-    }
-
-    fn note_end(&mut self, attendant: Arc<dyn Attend>) {
-        let now = Instant::now();
-        let party = attendant.party();
-        self.late.retain(|(at, it)| now - *at < LATE && it.party() != party);
-        self.late.push((now, attendant));
-    }
-
-    /// Who is to hear what belongs to some call. Whose call ended just now may be meant as well.
-    fn hearer(&self, amid: Option<&Id>) -> Behalf {
-        if amid.is_some() {
-            return self.behalf(amid);
+        match (Behalf::of(attended), speech) {
+            // It may speak of what somebody else called off a moment ago.
+            (Behalf::One(attendant), _) if self.may_mean_another(&*attendant, speech) => {
+                Behalf::Several
+            }
+            // What is said may come after the answer, on another way.
+            (Behalf::Nobody, Speech::Says) => {
+                let now = Instant::now();
+                let late = self.over.iter().filter(|it| it.until > now);
+                Behalf::of(late.map(|it| (0, &it.attendant)))
+            }
+            (behalf, _) => behalf,
         }
+    }
+
+    fn may_mean_another(&self, attendant: &dyn Attend, speech: Speech) -> bool {
+        if self.over.is_empty() {
+            return false;
+        }
+        let (now, own) = (Instant::now(), attendant.party());
+        self.over.iter().any(|over| {
+            over.attendant.party() != own
+                && over.until > now
+                && (over.how == How::CalledOff || speech == Speech::Says)
+        })
+    }
+
+    fn remember(&mut self, attendant: Option<Arc<dyn Attend>>, how: How) {
+        let Some(attendant) = attendant else { return };
         let now = Instant::now();
-        let late = self.late.iter().filter(|it| now - it.0 < LATE).map(|it| (0, &it.1));
-        let waiting = self.waiting.iter();
-        let waiting = waiting.filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
-        Behalf::of(waiting.chain(late))
+        let lasts = match how {
+            How::CalledOff => CALLED_OFF,
+            How::Answered => ANSWERED,
+        };
+        while self.over.len() >= REMEMBERED || self.over.front().is_some_and(|it| it.until <= now) {
+            self.over.pop_front();
+        }
+        self.over.push_back(Over { attendant, until: now + lasts, how });
     }
 
     fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
@@ -217,7 +254,7 @@ impl<L: Link> Driver<L> {
             }
             return;
         }
-        if let Behalf::One(attendant) = self.hearer(amid)
+        if let Behalf::One(attendant) = self.behalf(amid, Speech::Says)
             && attendant.hear(&method, params.as_ref()) == Heed::Taken
         {
             return;

@@ -1,0 +1,459 @@
+//! `swb serve --pool`: every server as one, over standard streams and HTTP, from start to end of the real program.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use testkit::processes::{descendants_with_environment, wait_until};
+use testkit::real::{self, RealServer, Via};
+use testkit::{Quirk, Scene, Script, Scripted, scripted};
+
+use crate::serve::Raw;
+use crate::support::{USER, scene};
+
+const SOON: Duration = Duration::from_secs(20);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A program that serves over HTTP.
+struct Door {
+    child: Child,
+    address: String,
+}
+
+impl Door {
+    fn open(scene: &Scene, arguments: &[&str]) -> Door {
+        let arguments =
+            [&["serve", "--pool", "--mode", "bypass", "--http", "127.0.0.1:0"], arguments].concat();
+        let mut command = scene.command(&scene.project(), &arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it can be started");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it says where it is");
+        let address = line.trim().strip_prefix("listening on http://");
+        let address = address.and_then(|it| it.strip_suffix("/mcp"));
+        let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
+        Door { child, address }
+    }
+
+    /// A modern question; comes back with the whole answer.
+    fn ask(&self, token: Option<&str>, method: &str, mut params: Json) -> String {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut lines = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+        if let Some(name) = params["name"].as_str() {
+            lines.push_str(&format!("Mcp-Name: {name}\r\n"));
+        }
+        if let Some(token) = token {
+            lines.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        self.post(&lines, &body)
+    }
+
+    fn post(&self, lines: &str, body: &Json) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("somebody listens");
+        stream.set_read_timeout(Some(SOON)).expect("a deadline");
+        let body = body.to_string();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{lines}\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("it is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer in time");
+        answer
+    }
+
+    fn mark(&self) -> String {
+        format!("SWITCHBOARD_OWNER={}.", self.child.id())
+    }
+
+    fn signal(&self, name: &str) {
+        let number = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args([name, &number]).status();
+        assert!(sent.expect("kill can be run").success());
+    }
+
+    fn ended(mut self) -> Option<i32> {
+        wait_until(SOON, "it ends", || self.child.try_wait().expect("it is ours")).code()
+    }
+}
+
+fn check_nothing_left(mark: &str) {
+    wait_until(SOON, "nothing is left", || {
+        descendants_with_environment(mark).is_empty().then_some(())
+    });
+}
+
+/// Two servers with the same tools, one of which has one more.
+fn twins(scene: &Scene, more: &str) {
+    let (one, two) = (Script::legacy().named("one").tools(1), Script::modern().named("two"));
+    scene.write(
+        USER,
+        &format!(
+            "{{{more}\"mcpServers\": {{\"one\": {}, \"two\": {}}}}}",
+            Scripted::entry(&one.prompts(1)),
+            Scripted::entry(&two.prompts(1))
+        ),
+    );
+}
+
+/// The names of what is listed, past news that came meanwhile.
+fn names(raw: &mut Raw, method: &str, member: &str) -> Vec<String> {
+    let listed = answered(raw, method, json!({}));
+    let all = listed[member].as_array().expect("a list");
+    all.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// The next message.
+fn next(raw: &mut Raw) -> Json {
+    let mut line = String::new();
+    raw.output.read_line(&mut line).expect("it speaks");
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+}
+
+/// Asks, and passes over what is said meanwhile.
+fn answered(raw: &mut Raw, method: &str, params: Json) -> Json {
+    raw.send(method, params);
+    loop {
+        let message = next(raw);
+        if message["id"] == raw.asked {
+            assert!(message["error"].is_null(), "{message}");
+            return message["result"].clone();
+        }
+    }
+}
+
+fn called(raw: &mut Raw, tool: &str, arguments: Json) -> Json {
+    answered(raw, "tools/call", json!({"name": tool, "arguments": arguments}))
+}
+
+#[test]
+fn the_pool_is_one_server_over_standard_streams_in_either_era() {
+    for connect in [Raw::legacy, Raw::modern] {
+        let scene = scene();
+        twins(&scene, "");
+        let mut raw = connect(&scene, &["--pool", "--mode", "bypass"]);
+        let mark = format!("SWITCHBOARD_OWNER={}.", raw.child.id());
+        let tools = names(&mut raw, "tools/list", "tools");
+        assert!(tools.contains(&"mcp__one__tool_0".to_owned()), "{tools:?}");
+        assert!(tools.contains(&"mcp__two__echo".to_owned()), "{tools:?}");
+        for server in ["one", "two"] {
+            let who = called(&mut raw, &format!("mcp__{server}__whoami"), json!({}));
+            assert_eq!(who["structuredContent"]["name"], server, "{who}");
+            let prompt =
+                json!({"name": format!("mcp__{server}__prompt_0"), "arguments": {"topic": "x"}});
+            assert!(answered(&mut raw, "prompts/get", prompt)["messages"].is_array());
+        }
+        raw.input = None;
+        assert_eq!(raw.ended().0, Some(0));
+        check_nothing_left(&mark);
+    }
+}
+
+#[test]
+fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
+    let scene = scene();
+    twins(&scene, "");
+    let listed = |arguments: &[&str]| {
+        let arguments = [&["--pool"], arguments].concat();
+        let mut raw = Raw::legacy(&scene, &arguments);
+        let found =
+            (names(&mut raw, "tools/list", "tools"), names(&mut raw, "prompts/list", "prompts"));
+        raw.input = None;
+        assert_eq!(raw.ended().0, Some(0));
+        found
+    };
+    let has = |names: &[String], name: &str| names.iter().filter(|it| *it == name).count();
+    let (tools, prompts) = listed(&["--names", "prefixed"]);
+    assert_eq!((has(&tools, "mcp__one__echo"), has(&tools, "mcp__two__echo")), (1, 1));
+    assert_eq!((has(&tools, "echo"), prompts.len()), (0, 2), "{prompts:?}");
+    let (tools, prompts) = listed(&["--names", "plain"]);
+    assert_eq!((has(&tools, "echo"), has(&tools, "tool_0")), (1, 1), "{tools:?}");
+    assert_eq!(prompts, ["prompt_0"]);
+    assert!(tools.iter().all(|it| !it.starts_with("mcp__")), "{tools:?}");
+    let (tools, prompts) = listed(&["--names", "on-collision"]);
+    assert_eq!((has(&tools, "mcp__one__echo"), has(&tools, "mcp__two__echo")), (1, 1));
+    assert_eq!((has(&tools, "echo"), has(&tools, "tool_0")), (0, 1), "{tools:?}");
+    assert_eq!(prompts, ["mcp__one__prompt_0", "mcp__two__prompt_0"]);
+    // Only what is named, and of a server that is not named nothing at all.
+    let (tools, prompts) = listed(&["--expose", "one__e*,one__add"]);
+    let expected = [
+        "mcp__one__add",
+        "mcp__one__echo",
+        "mcp__one__end_listening",
+        "mcp__one__env",
+        "mcp__one__explode",
+    ];
+    assert_eq!(tools, expected);
+    assert_eq!(prompts, ["mcp__one__prompt_0"]);
+    let (tools, _) = listed(&["--expose", "two"]);
+    assert!(!tools.is_empty() && tools.iter().all(|it| it.starts_with("mcp__two__")), "{tools:?}");
+}
+
+#[test]
+fn what_is_not_exposed_can_not_be_called() {
+    let scene = scene();
+    twins(&scene, "");
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass", "--expose", "one__add"]);
+    raw.send("tools/call", json!({"name": "mcp__one__echo", "arguments": {}}));
+    assert_eq!(next(&mut raw)["error"]["code"], -32602);
+    raw.send("prompts/get", json!({"name": "mcp__two__prompt_0"}));
+    assert_eq!(next(&mut raw)["error"]["code"], -32602);
+    assert_eq!(
+        called(&mut raw, "mcp__one__add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"],
+        3.0
+    );
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
+fn a_denied_tool_is_neither_found_nor_called() {
+    let scene = scene();
+    twins(
+        &scene,
+        r#""permissions": {"deny": ["mcp__one__echo", "mcp__two__echo(text=secret)"]}, "#,
+    );
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass", "--tools", "search"]);
+    assert_eq!(names(&mut raw, "tools/list", "tools"), ["search_tools", "call_tool"]);
+    let found =
+        called(&mut raw, "search_tools", json!({"query": "echo returns its text", "limit": 50}));
+    let found = found["structuredContent"]["tools"].as_array().expect("a list").clone();
+    let found: Vec<&str> = found.iter().filter_map(|it| it["name"].as_str()).collect();
+    assert!(found.contains(&"mcp__two__echo") && !found.contains(&"mcp__one__echo"), "{found:?}");
+    let through = |raw: &mut Raw, tool: &str, text: &str| {
+        called(raw, "call_tool", json!({"name": tool, "arguments": {"text": text}}))
+    };
+    let allowed = through(&mut raw, "mcp__two__echo", "fine");
+    assert_eq!(allowed["content"][0]["text"], "fine", "{allowed}");
+    for (tool, text) in [("mcp__one__echo", "x"), ("mcp__two__echo", "secret")] {
+        let inner = json!({"name": tool, "arguments": {"text": text}});
+        for params in [json!({"name": "call_tool", "arguments": inner}), inner.clone()] {
+            raw.send("tools/call", params);
+            let answer = next(&mut raw);
+            let is_denied = answer["result"]["isError"] == true || answer["error"].is_object();
+            assert!(is_denied, "{answer}");
+        }
+    }
+    // Nor by a way around: the tool that calls does not call itself, and hides nothing in depth.
+    let around =
+        json!({"name": "call_tool", "arguments": {"name": "mcp__one__echo", "arguments": {}}});
+    raw.send("tools/call", json!({"name": "call_tool", "arguments": around}));
+    assert_eq!(next(&mut raw)["error"]["code"], -32602);
+    let text = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    raw.asked += 1;
+    let id = raw.asked;
+    let hidden = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"mcp__two__echo","arguments":{{"text":"secret","deep":{text}}}}}}}"#
+    );
+    writeln!(raw.input.as_mut().expect("it is open"), "{hidden}").expect("it is read");
+    let answer = next(&mut raw);
+    assert!(!answer["result"].to_string().contains("\"secret\""), "{answer}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
+fn a_server_that_is_added_meanwhile_is_announced_and_served() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    let before = names(&mut raw, "tools/list", "tools").len();
+    let both = format!(
+        "\"one\": {}, \"two\": {}",
+        Scripted::entry(&Script::legacy()),
+        Scripted::entry(&Script::modern().named("two"))
+    );
+    scene.servers(USER, &both);
+    loop {
+        let message = next(&mut raw);
+        if message["method"] != "notifications/tools/list_changed" {
+            continue;
+        }
+        if names(&mut raw, "tools/list", "tools").len() > before {
+            break;
+        }
+    }
+    let who = called(&mut raw, "mcp__two__whoami", json!({}));
+    assert_eq!(who["structuredContent"]["name"], "two");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+fn with_tokens(scene: &Scene) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    scene.write("tokens", &format!("ada: {TOKEN}\n"));
+    let path = scene.path("tokens");
+    let own = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&path, own).expect("it is ours");
+    path.display().to_string()
+}
+
+#[test]
+fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
+    let scene = scene();
+    twins(&scene, "");
+    let tokens = with_tokens(&scene);
+    let door = Door::open(&scene, &["--token-file", &tokens]);
+    for token in [None, Some("wrong-0123456789abcdef0123456789")] {
+        let answer = door.ask(token, "tools/list", json!({}));
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        assert!(answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{answer}");
+        assert!(!answer.contains("mcp__one__echo"), "{answer}");
+    }
+    let answer = door.ask(Some(TOKEN), "tools/list", json!({}));
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mcp__one__echo"), "{answer}");
+    let called = json!({"name": "mcp__two__echo", "arguments": {"text": "hello"}});
+    let answer = door.ask(Some(TOKEN), "tools/call", called);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"), "{answer}");
+    let mark = door.mark();
+    door.signal("-TERM");
+    assert_eq!(door.ended(), Some(0));
+    check_nothing_left(&mark);
+}
+
+#[test]
+fn nobody_is_let_in_by_omission() {
+    let scene = scene();
+    let open = |arguments: &[&str]| {
+        let arguments = [&["serve", "--pool"], arguments].concat();
+        let ran = scene.swb(&arguments);
+        assert_eq!(ran.code, 2, "{}", ran.shown());
+        ran.stderr
+    };
+    assert!(open(&["--http", "127.0.0.1:0"]).contains("who may come in"));
+    for everywhere in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let said = open(&["--http", everywhere, "--no-auth"]);
+        assert!(said.contains("everybody who can reach"), "{said}");
+    }
+    open(&["--http", "127.0.0.1:0", "--token-file", "nowhere"]);
+    open(&["--http", "127.0.0.1:0", "--token-file", "nowhere", "--no-auth"]);
+    open(&["--no-auth"]);
+    open(&["--http", "127.0.0.1:0", "--no-auth", "--allow-origin", "*"]);
+}
+
+#[test]
+fn told_to_end_it_finishes_what_is_under_way_and_leaves_nothing() {
+    let scene = scene();
+    let journal = scene.path("journal");
+    let script = Script::legacy().journal(&journal).quirk(Quirk::IgnoresStdinClose);
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&script)));
+    let door = Door::open(&scene, &["--no-auth"]);
+    let mark = door.mark();
+    std::thread::scope(|scope| {
+        let slow = json!({"name": "mcp__one__slow", "arguments": {"ms": 1500, "steps": 1}});
+        let calling = scope.spawn(|| door.ask(None, "tools/call", slow));
+        wait_until(SOON, "the call is under way", || {
+            scripted::journal(&journal).iter().any(|it| it["method"] == "tools/call").then_some(())
+        });
+        door.signal("-TERM");
+        let answer = calling.join().expect("no panic");
+        assert!(answer.contains("took 1500 ms"), "{answer}");
+    });
+    assert_eq!(door.ended(), Some(0));
+    check_nothing_left(&mark);
+}
+
+#[test]
+fn killed_without_mercy_it_leaves_no_server_behind() {
+    let scene = scene();
+    let stubborn = Script::legacy()
+        .quirk(Quirk::ForksGrandchildren { n: 2 })
+        .quirk(Quirk::IgnoresStdinClose)
+        .quirk(Quirk::IgnoresSigterm);
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&stubborn)));
+    let door = Door::open(&scene, &["--no-auth"]);
+    let mark = door.mark();
+    let answer =
+        door.ask(None, "tools/call", json!({"name": "mcp__one__echo", "arguments": {"text": "x"}}));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    wait_until(SOON, "the family is there", || {
+        (descendants_with_environment(&mark).len() >= 4).then_some(())
+    });
+    door.signal("-KILL");
+    assert_eq!(door.ended(), None);
+    check_nothing_left(&mark);
+}
+
+#[test]
+fn a_legacy_client_has_a_session_over_http_and_ends_it() {
+    let scene = scene();
+    twins(&scene, "");
+    let door = Door::open(&scene, &["--no-auth"]);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let answer = door.post("", &hello);
+    let session = answer
+        .lines()
+        .find_map(|it| it.to_ascii_lowercase().strip_prefix("mcp-session-id: ").map(str::to_owned))
+        .unwrap_or_else(|| panic!("no session: {answer}"));
+    let lines = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-06-18\r\n");
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let answer = door.post(&lines, &list);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mcp__two__echo"), "{answer}");
+    let foreign = lines.replace(&session, "00000000000000000000000000000000");
+    assert!(door.post(&foreign, &list).starts_with("HTTP/1.1 404 "));
+    door.signal("-INT");
+    door.signal("-TERM");
+    assert_eq!(door.ended(), Some(0));
+}
+
+fn entry(server: &RealServer) -> Json {
+    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
+    let env: serde_json::Map<String, Json> =
+        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
+    json!({
+        "command": text(&server.command),
+        "args": server.args.iter().map(text).collect::<Vec<_>>(),
+        "env": env,
+        "trust": true,
+    })
+}
+
+#[test]
+fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
+    let scene = scene();
+    let servers = json!({"mcpServers": {
+        "everything": entry(&real::everything(Via::Stdio)),
+        "time": entry(&real::time()),
+    }});
+    scene.write(USER, &servers.to_string());
+    let door = Door::open(&scene, &["--no-auth"]);
+    let url = format!("http://{}/mcp", door.address);
+    let program = scene.command(&scene.project(), &["serve", "--pool"]);
+    let by_command = [program.get_program().into(), "serve".into(), "--pool".into()];
+    for (mode, is_modern) in [("legacy", false), ("auto", true)] {
+        for server in [&[url.clone().into()][..], &by_command[..]] {
+            let client = real::python_pool_client(mode, server);
+            let mut command = std::process::Command::new(&client.command);
+            command.args(&client.args).env_clear().envs(client.env.iter().cloned());
+            command.env("HOME", scene.home()).env("SWB_TESTBED_MANAGED", scene.managed());
+            let output = command.stdin(Stdio::null()).output().expect("Python can be run");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{mode} {server:?}: {stderr}");
+            let seen: Json = serde_json::from_slice(&output.stdout).expect("it is JSON");
+            assert_eq!(seen["protocol"] == "2026-07-28", is_modern, "{seen:#}");
+            assert_eq!(seen["echo"], "Echo: hello");
+            assert!(seen["time"].as_str().expect("text").contains("UTC"), "{seen:#}");
+            assert!(seen["elicited"].as_str().expect("text").contains("Ada"), "{seen:#}");
+            assert!(seen["sampled"].as_str().expect("text").contains("sampled words"), "{seen:#}");
+            assert_eq!(seen["asked"].as_array().map(Vec::len), Some(2), "{seen:#}");
+            assert_eq!(seen["progress"].as_array().map(Vec::len), Some(3), "{seen:#}");
+            assert!(seen["read"].as_u64().is_some_and(|it| it > 0), "{seen:#}");
+            assert_eq!(seen["prompt"], "This is a simple prompt without arguments.");
+        }
+    }
+    door.signal("-TERM");
+    assert_eq!(door.ended(), Some(0));
+}

@@ -1,0 +1,254 @@
+//! Answers that come back wrong, late, twice, in part, for somebody else, or never: a parked call goes on with nothing
+//! but the answers of its own client to its own question.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::gateway_bench::{Plan, Quarter, SERVERS};
+use crate::visitor::{Heard, Kind, Visitor, answer_as};
+
+const MODERN: [Kind; 2] = [Kind::ModernLink, Kind::ModernHttp];
+
+/// Longer than a call waits for its client.
+const TOO_LONG: Duration = Duration::from_secs(31 * 60);
+
+fn asking(server: &str, kind: &str) -> Json {
+    json!({"name": format!("mcp__{server}__ask"), "arguments": {"kind": kind}})
+}
+
+/// The same question with a state and answers.
+fn with(params: &Json, state: &Json, responses: Json) -> Json {
+    let mut params = params.clone();
+    params["requestState"] = state.clone();
+    params["inputResponses"] = responses;
+    params
+}
+
+/// Answers to everything that a result asks.
+fn answers(result: &Json, who: &str) -> Json {
+    let questions = result["inputRequests"].as_object().expect("questions");
+    let answer = answer_as(who);
+    questions.iter().map(|(name, question)| (name.clone(), answer(question))).collect()
+}
+
+/// Begins a call that asks something.
+async fn asked(visitor: &mut Visitor, params: &Json) -> Json {
+    let heard = visitor.once("tools/call", params.clone()).await;
+    let result = heard.result().clone();
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    assert!(result["requestState"].is_string(), "{result}");
+    result
+}
+
+#[track_caller]
+fn check_foreign(heard: &Heard, why: &str) {
+    assert_eq!(heard.error()["code"], -32602, "{why}: {:?}", heard.outcome);
+}
+
+#[tokio::test]
+async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls"], Plan::default()).await;
+    for kind in MODERN {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let params = asking("ls", "crowd");
+        let mut result = asked(&mut visitor, &params).await;
+        let mut answered = 0;
+        // One answer at a time, and now and then none.
+        while result["resultType"] == "input_required" {
+            let all = answers(&result, "ada");
+            let name = all.as_object().and_then(|it| it.keys().next()).expect("a question").clone();
+            let some = if answered % 7 == 3 { json!({}) } else { json!({&name: all[&name]}) };
+            answered += 1;
+            let again = with(&params, &result["requestState"], some);
+            result = visitor.once("tools/call", again).await.result().clone();
+        }
+        let got = &result["structuredContent"];
+        let of = |name: &str| got[name].as_u64().unwrap_or_default();
+        assert_eq!(of("accept") + of("error"), 100, "{kind:?} {got}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    for kind in MODERN {
+        for server in SERVERS {
+            let mut ada = Visitor::come(&mut house, kind, 0).await;
+            let mut bob = Visitor::come(&mut house, kind, 1).await;
+            let params = asking(server, "elicitation");
+            let result = asked(&mut ada, &params).await;
+            let (state, good) = (&result["requestState"], answers(&result, "ada"));
+            let text = state.as_str().expect("text");
+
+            let heard = bob.once("tools/call", with(&params, state, good.clone())).await;
+            check_foreign(&heard, "another principal");
+
+            let mut other = params.clone();
+            other["arguments"]["rounds"] = 2.into();
+            let heard = ada.once("tools/call", with(&other, state, good.clone())).await;
+            check_foreign(&heard, "other arguments");
+
+            let mut other = params.clone();
+            let name = format!("mcp__{server}__echo");
+            other["name"] = name.into();
+            let heard = ada.once("tools/call", with(&other, state, good.clone())).await;
+            check_foreign(&heard, "another tool");
+
+            for garbage in
+                ["", "x", "AAAA", &text[1..], &text[..text.len() - 1], &format!("{text}A")]
+            {
+                let again = with(&params, &json!(garbage), good.clone());
+                check_foreign(&ada.once("tools/call", again).await, "garbage");
+            }
+            let again = with(&params, &json!({"not": "text"}), good.clone());
+            check_foreign(&ada.once("tools/call", again).await, "no text");
+
+            let heard = ada.once("tools/call", with(&params, state, good.clone())).await;
+            let got = &heard.result()["structuredContent"]["rounds"][0]["elicitation"];
+            assert_eq!(got["content"]["name"], "ada", "{kind:?} {server}");
+
+            let heard = ada.once("tools/call", with(&params, state, good)).await;
+            check_foreign(&heard, "a second time");
+        }
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls"], Plan::default()).await;
+    for kind in MODERN {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let params = asking("ls", "elicitation");
+        for garbage in [json!("x"), json!([1]), json!(null)] {
+            let result = asked(&mut visitor, &params).await;
+            let again = with(&params, &result["requestState"], garbage.clone());
+            let heard = visitor.once("tools/call", again).await;
+            assert_eq!(heard.error()["code"], -32602, "{kind:?} {garbage}");
+        }
+        let result = asked(&mut visitor, &params).await;
+        let stranger = json!({"nobody-asked": {"action": "accept"}});
+        let again = with(&params, &result["requestState"], stranger);
+        let heard = visitor.once("tools/call", again).await;
+        let again = heard.result();
+        assert_eq!(again["inputRequests"], result["inputRequests"], "it is asked again");
+        let good = answers(again, "ada");
+        let heard = visitor.once("tools/call", with(&params, &again["requestState"], good)).await;
+        assert!(heard.result()["structuredContent"]["rounds"].is_array(), "{heard:?}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn who_does_not_come_back_has_its_call_called_off_and_its_state_is_worth_nothing() {
+    for server in ["ls", "lh"] {
+        let quarter = Quarter::start();
+        let mut house = quarter.house(&[server], Plan::default()).await;
+        let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+        let params = asking(server, "elicitation");
+        let result = asked(&mut visitor, &params).await;
+        tokio::time::pause();
+        tokio::time::advance(TOO_LONG).await;
+        tokio::time::resume();
+        quarter.cancelled(server, "ask").await;
+        let good = answers(&result, "ada");
+        let again = with(&params, &result["requestState"], good);
+        check_foreign(&visitor.once("tools/call", again).await, "too late");
+        house.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_the_server_takes_back_is_not_asked_again() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    for kind in MODERN {
+        for server in ["ls", "lh"] {
+            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let mut params = asking(server, "withdrawn");
+            params["arguments"]["ms"] = 1.into();
+            let mut result = asked(&mut visitor, &params).await;
+            let is_second = |result: &Json| {
+                let questions = result["inputRequests"].as_object().expect("questions");
+                let only = questions.values().next().expect("one");
+                questions.len() == 1 && only["params"]["message"] == "The second question?"
+            };
+            // The server is slower or faster than the client: it comes back until there is something new.
+            while !is_second(&result) {
+                let again = with(&params, &result["requestState"], json!({}));
+                result = visitor.once("tools/call", again).await.result().clone();
+            }
+            let good = answers(&result, "ada");
+            let again = with(&params, &result["requestState"], good);
+            let heard = visitor.once("tools/call", again).await;
+            let rounds = &heard.result()["structuredContent"]["rounds"];
+            assert_eq!(rounds[0]["second"]["content"]["name"], "ada", "{kind:?} {server}");
+        }
+    }
+    house.stop().await;
+}
+
+/// The first question is taken back and the second asked, in either order.
+#[track_caller]
+fn check_taken_back(first: &Json, next: &[Json]) {
+    let taken_back = next.iter().find(|it| it["method"] == "notifications/cancelled");
+    let taken_back = taken_back.unwrap_or_else(|| panic!("it is taken back: {next:?}"));
+    assert_eq!(taken_back["params"]["requestId"], first["id"]);
+    let second = next.iter().find(|it| it["method"] == "elicitation/create");
+    let second = second.unwrap_or_else(|| panic!("it asks again: {next:?}"));
+    assert_eq!(second["params"]["message"], "The second question?");
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_told_which_question_is_taken_back() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    for server in ["ls", "lh"] {
+        let mut params = asking(server, "withdrawn");
+        params["arguments"]["ms"] = 1.into();
+        let mut visitor = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
+        let request = visitor.request("tools/call", params.clone());
+        visitor.push(&request);
+        let first = visitor.pulled().await;
+        assert_eq!(first["params"]["message"], "The first question?");
+        check_taken_back(&first, &[visitor.pulled().await, visitor.pulled().await]);
+        drop(visitor);
+
+        let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+        let request = visitor.request("tools/call", params);
+        let mut reply = visitor.caller.post(&request).await;
+        let first = reply.message().await.expect("a question");
+        assert_eq!(first["params"]["message"], "The first question?");
+        let next = [reply.message().await, reply.message().await];
+        check_taken_back(&first, &next.map(|it| it.expect("something")));
+        visitor.caller.delete().await;
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn only_so_many_calls_can_wait_for_answers() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["lh"], Plan::default()).await;
+    let mut ada = Visitor::come(&mut house, Kind::ModernLink, 0).await;
+    let params = asking("lh", "elicitation");
+    let mut parked = 0;
+    let refused = loop {
+        let heard = ada.once("tools/call", params.clone()).await;
+        match heard.result()["resultType"] == "input_required" {
+            true => parked += 1,
+            false => break heard.result()["structuredContent"]["rounds"][0].clone(),
+        }
+        assert!(parked < 300, "there is no end to it");
+    };
+    // The server is told, so that its tool can go on without an answer.
+    let why = &refused["elicitation"]["error"]["message"];
+    assert!(why.as_str().is_some_and(|it| it.contains("too many")), "{refused}");
+    drop(ada);
+    house.stop().await;
+}

@@ -1,0 +1,247 @@
+//! Clients of either era before servers of either era: questions reach the client, answers the server, and what is said
+//! on the way the request that it belongs to.
+
+use serde_json::{Value as Json, json};
+
+use crate::gateway_bench::{House, PATIENCE, Plan, Quarter, SERVERS};
+use crate::visitor::{KINDS, Kind, Visitor, answer_as};
+
+/// What a server got as answers, round by round.
+fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
+    let asked = |method: &str, mode: &str| {
+        answer_as(who)(&json!({"method": method, "params": {"mode": mode}}))
+    };
+    let (form, url) = (asked("elicitation/create", "form"), asked("elicitation/create", "url"));
+    let (sampling, roots) = (asked("sampling/createMessage", ""), asked("roots/list", ""));
+    let round = match kind {
+        "elicitation" => json!({"elicitation": form}),
+        "url" => json!({"url": url}),
+        "sampling" => json!({"sampling": sampling}),
+        "roots" => json!({"roots": roots}),
+        _ => json!({"elicitation": form, "sampling": sampling, "roots": roots}),
+    };
+    json!(vec![round; rounds])
+}
+
+#[tokio::test]
+async fn every_question_of_every_server_is_answered_by_every_client() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        for server in SERVERS {
+            for (what, times) in [
+                ("elicitation", 1),
+                ("url", 1),
+                ("sampling", 1),
+                ("roots", 1),
+                ("all", 1),
+                ("all", 2),
+            ] {
+                let arguments = json!({"kind": what, "rounds": times});
+                let who = format!("{kind:?}-{server}");
+                let heard = visitor.call(&format!("mcp__{server}__ask"), arguments, &who).await;
+                let got = &heard.result()["structuredContent"]["rounds"];
+                assert_eq!(*got, rounds(what, times, &who), "{kind:?} {server} {what}");
+                let count = times * if what == "all" { 3 } else { 1 };
+                assert_eq!(heard.questions.len(), count, "{kind:?} {server} {what}");
+            }
+        }
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::able_to(&mut house, kind, 0, json!({})).await;
+        for server in ["ls", "lh"] {
+            let tool = format!("mcp__{server}__ask");
+            let params = json!({"name": tool, "arguments": {"kind": "all"}});
+            let heard = visitor.ask("tools/call", params).await;
+            let round = &heard.result()["structuredContent"]["rounds"][0];
+            assert_eq!(round["elicitation"]["action"], "decline", "{kind:?} {round}");
+            assert_eq!(round["sampling"]["error"]["code"], -32601, "{kind:?} {round}");
+            assert_eq!(round["roots"]["error"]["code"], -32601, "{kind:?} {round}");
+        }
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_hundred_questions_at_once_are_all_answered() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        for server in ["ls", "lh"] {
+            let tool = format!("mcp__{server}__ask");
+            let heard = visitor.call(&tool, json!({"kind": "crowd"}), "ada").await;
+            let got = &heard.result()["structuredContent"];
+            // Some may be refused where there are too many, but none is left without an answer.
+            let of = |name: &str| got[name].as_u64().unwrap_or_default();
+            assert_eq!(of("accept") + of("error"), 100, "{kind:?} {server} {got}");
+            assert!(of("accept") >= 16, "{kind:?} {server} {got}");
+        }
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        for server in SERVERS {
+            for token in [json!("a \"text\""), json!(7), json!("7")] {
+                let tool = format!("mcp__{server}__slow");
+                let params = json!({"name": tool, "arguments": {"ms": 3, "steps": 3},
+                                    "_meta": {"progressToken": token}});
+                let heard = visitor.ask("tools/call", params).await;
+                heard.result();
+                let signs = heard.of("notifications/progress");
+                assert!(!signs.is_empty(), "{kind:?} {server} {token}");
+                assert!(signs.iter().all(|it| it["progressToken"] == token), "{signs:?}");
+                let said: Vec<&Json> = signs.iter().map(|it| &it["progress"]).collect();
+                assert_eq!(said, [1, 2, 3], "{kind:?} {server} {token}");
+            }
+        }
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
+    let quarter = Quarter::start();
+    let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    for kind in KINDS {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        if !kind.is_modern() {
+            visitor.ask("logging/setLevel", json!({"level": "warning"})).await.result();
+            assert_eq!(
+                visitor.ask("logging/setLevel", json!({"level": "loud"})).await.error()["code"],
+                -32602
+            );
+        }
+        for server in SERVERS {
+            for (level, is_wanted) in [("info", false), ("warning", true), ("error", true)] {
+                let mut params = json!({"name": format!("mcp__{server}__talk"),
+                                        "arguments": {"text": level, "level": level}});
+                if kind.is_modern() {
+                    params["_meta"]["io.modelcontextprotocol/logLevel"] = "warning".into();
+                }
+                let heard = visitor.ask("tools/call", params).await;
+                heard.result();
+                let logs = heard.of("notifications/message");
+                assert_eq!(logs.len(), usize::from(is_wanted), "{kind:?} {server} {level}");
+                assert!(logs.iter().all(|it| it["data"] == level), "{logs:?}");
+            }
+        }
+        if kind.is_modern() {
+            for server in SERVERS {
+                let params = json!({"name": format!("mcp__{server}__talk"),
+                                    "arguments": {"text": "x", "level": "emergency"}});
+                assert_eq!(visitor.ask("tools/call", params).await.notes, Vec::<Json>::new());
+            }
+        }
+    }
+    let levels = quarter.heard("ls");
+    let set = levels
+        .iter()
+        .any(|it| it["method"] == "logging/setLevel" && it["params"]["level"] == "warning");
+    assert!(set, "a legacy server is told the level");
+    let called = quarter.heard("mh");
+    let key = "io.modelcontextprotocol/logLevel";
+    let said = called.iter().filter(|it| it["params"]["_meta"][key] == "warning").count();
+    assert_eq!(said, KINDS.len() * 3, "a modern server is told the level with each request");
+    house.stop().await;
+}
+
+/// Lets a call begin, and calls it off in the way of its kind once the server works on it.
+async fn called_off(quarter: &Quarter, house: &mut House, kind: Kind, server: &str) {
+    let mut visitor = Visitor::come(house, kind, 0).await;
+    let params = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
+    let request = visitor.request("tools/call", params);
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                           "params": {"requestId": request["id"], "reason": "enough"}});
+    match kind {
+        Kind::LegacyLink | Kind::ModernLink => {
+            visitor.push(&request);
+            quarter.called(server, "slow").await;
+            visitor.push(&cancelled);
+            quarter.cancelled(server, "slow").await;
+        }
+        Kind::LegacyHttp => {
+            let caller = visitor.caller.clone();
+            let asking = tokio::spawn(async move { caller.post(&request).await });
+            quarter.called(server, "slow").await;
+            assert_eq!(visitor.caller.post(&cancelled).await.status, 202);
+            quarter.cancelled(server, "slow").await;
+            let mut reply = asking.await.expect("no panic");
+            assert_eq!(reply.message().await, None, "what was called off has no answer");
+        }
+        Kind::ModernHttp => {
+            let caller = visitor.caller.clone();
+            let asking = tokio::spawn(async move { caller.post(&request).await });
+            quarter.called(server, "slow").await;
+            let reply = asking.await.expect("no panic");
+            assert!(reply.is_stream());
+            drop(reply);
+            quarter.cancelled(server, "slow").await;
+        }
+    }
+    let heard = visitor.ask("tools/call", echo(server, "again")).await;
+    assert_eq!(heard.result()["content"][0]["text"], "again");
+}
+
+fn echo(server: &str, text: &str) -> Json {
+    json!({"name": format!("mcp__{server}__echo"), "arguments": {"text": text}})
+}
+
+#[tokio::test]
+async fn what_a_client_calls_off_is_called_off_at_the_server() {
+    for kind in KINDS {
+        let quarter = Quarter::start();
+        let mut house = quarter.house(&SERVERS, Plan::default()).await;
+        for server in SERVERS {
+            called_off(&quarter, &mut house, kind, server).await;
+        }
+        house.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_no_call_behind() {
+    for kind in [Kind::LegacyLink, Kind::ModernLink] {
+        let quarter = Quarter::start();
+        let mut house = quarter.house(&["ls", "mh"], Plan::default()).await;
+        for server in ["ls", "mh"] {
+            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let slow = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
+            let request = visitor.request("tools/call", slow);
+            visitor.push(&request);
+            quarter.called(server, "slow").await;
+            drop(visitor);
+            quarter.cancelled(server, "slow").await;
+        }
+        house.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn results_for_modern_clients_say_what_they_are_whatever_is_inside_of_them() {
+    let script = testkit::Script::legacy().quirk(testkit::Quirk::SaysWhatItIsTold);
+    let entry = testkit::Scripted::entry(&script);
+    let mut house = House::open(&[("s", entry)], Plan::default()).await;
+    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+    let inner = json!({"content": [], "structuredContent": {"resultType": "x", "ttlMs": 5}});
+    let params = json!({"name": "mcp__s__say", "arguments": {"result": inner}});
+    let heard = tokio::time::timeout(PATIENCE, visitor.ask("tools/call", params)).await;
+    let heard = heard.expect("in time");
+    assert_eq!(heard.result()["resultType"], "complete", "{:?}", heard.outcome);
+    assert_eq!(heard.result()["structuredContent"], inner["structuredContent"]);
+    house.stop().await;
+}

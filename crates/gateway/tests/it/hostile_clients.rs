@@ -1,0 +1,477 @@
+//! Clients that mean harm or are broken, over real sockets: refused early and cheaply, and nobody else notices.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::gateway_bench::{House, PATIENCE, Plan, Quarter, token};
+use crate::raw_http::{Caller, Reply};
+use crate::visitor::{Kind, Visitor};
+
+async fn house() -> (Quarter, House, Caller) {
+    let quarter = Quarter::start();
+    let house = quarter.house(&["ls"], Plan::default()).await;
+    let caller = Caller::client(house.address, 0);
+    (quarter, house, caller)
+}
+
+/// A whole modern request.
+fn listing(visitor: &mut Visitor) -> Json {
+    visitor.request("tools/list", json!({}))
+}
+
+/// Somebody else is served as if nothing were.
+async fn check_alive(house: &mut House) {
+    let mut other = Visitor::come(house, Kind::ModernHttp, 1).await;
+    let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "alive"}});
+    let heard = timeout(PATIENCE, other.ask("tools/call", params)).await.expect("in time");
+    assert_eq!(heard.result()["content"][0]["text"], "alive");
+}
+
+#[tokio::test]
+async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
+    let (quarter, mut house, caller) = house().await;
+    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+    let call = visitor
+        .request("tools/call", json!({"name": "mcp__ls__echo", "arguments": {"text": "rebound"}}));
+    let whole = String::from_utf8(caller.message(&call)).expect("text");
+    let own = format!("Host: {}\r\n", house.address);
+    let port = house.address.port();
+    let hosts = [
+        "evil.example".to_owned(),
+        format!("evil.example:{port}"),
+        format!("localhost.evil.example:{port}"),
+        format!("127.0.0.1.nip.io:{port}"),
+        format!("0.0.0.0:{port}"),
+        format!("[::]:{port}"),
+        format!("127.0.0.1:{}", port.wrapping_add(1)),
+        "127.0.0.1".to_owned(),
+        format!("127.1:{port}"),
+        format!("2130706433:{port}"),
+        format!("user@127.0.0.1:{port}"),
+        format!("127.0.0.1:{port}@evil.example"),
+        format!("localhost:{port}, evil.example"),
+        String::new(),
+    ];
+    for host in &hosts {
+        let reply = caller.send(whole.replace(&own, &format!("Host: {host}\r\n")).as_bytes()).await;
+        assert!([400, 403].contains(&reply.status), "{host}: {}", reply.status);
+    }
+    let without = caller.send(whole.replace(&own, "").as_bytes()).await;
+    assert_eq!(without.status, 400);
+    let twice = caller.send(whole.replace(&own, &format!("{own}{own}")).as_bytes()).await;
+    assert_eq!(twice.status, 400);
+    for origin in [
+        "null",
+        "https://evil.example",
+        "http://localhost.evil.example",
+        "http://127.0.0.1.evil.example",
+        "http://0.0.0.0",
+        "file://",
+        "chrome-extension://abcdef",
+        "http://localhost:1 http://evil.example",
+    ] {
+        let bad = whole.replace(&own, &format!("{own}Origin: {origin}\r\n"));
+        assert_eq!(caller.send(bad.as_bytes()).await.status, 403, "{origin}");
+    }
+    let targets = [
+        format!("POST http://evil.example/mcp HTTP/1.1"),
+        format!("POST http://127.0.0.1:{}/mcp HTTP/1.1", port.wrapping_add(1)),
+        format!("POST ftp://127.0.0.1:{port}/mcp HTTP/1.1"),
+    ];
+    for target in targets {
+        let bad = whole.replace("POST /mcp HTTP/1.1", &target);
+        let reply = caller.send(bad.as_bytes()).await;
+        assert!([400, 403].contains(&reply.status), "{target}: {}", reply.status);
+    }
+    // Without any token the answer is the same: nobody was asked for one.
+    let nobody = Caller { token: None, ..caller.clone() };
+    let bare = String::from_utf8(nobody.message(&call)).expect("text");
+    let reply = nobody.send(bare.replace(&own, "Host: evil.example\r\n").as_bytes()).await;
+    assert_eq!((reply.status, reply.header("www-authenticate")), (403, None));
+    // The same in absolute form, and from a page of this machine, is let in.
+    let good =
+        whole.replace("POST /mcp HTTP/1.1", &format!("POST http://{}/mcp HTTP/1.1", house.address));
+    assert_eq!(caller.send(good.as_bytes()).await.status, 200);
+    let good = whole.replace(&own, &format!("{own}Origin: http://localhost:1234\r\n"));
+    assert_eq!(caller.send(good.as_bytes()).await.status, 200);
+    let calls = quarter.heard("ls").iter().filter(|it| it["method"] == "tools/call").count();
+    assert_eq!(calls, 2, "nothing was done for the others");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_good_token_nobody_comes_in_anywhere() {
+    let (quarter, mut house, caller) = house().await;
+    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let session = visitor.caller.session.clone();
+    let request = listing(&mut visitor);
+    let wrong = [
+        "x".repeat(40),
+        token(0).to_uppercase(),
+        format!("{} ", token(7)),
+        token(0)[1..].to_owned(),
+    ];
+    let mut strangers = vec![Caller { token: None, session: session.clone(), ..caller.clone() }];
+    for token in wrong {
+        strangers.push(Caller { token: Some(token), session: session.clone(), ..caller.clone() });
+    }
+    for stranger in &strangers {
+        for reply in [
+            stranger.post(&request).await,
+            stranger.stream(None).await,
+            stranger.stream(Some("1-0")).await,
+            stranger.delete().await,
+        ] {
+            assert_eq!(reply.status, 401, "{:?}", stranger.token);
+            let challenge = reply.header("www-authenticate").expect("a challenge");
+            assert!(challenge.starts_with("Bearer"), "{challenge}");
+        }
+    }
+    // Another's token is good, but not for this session.
+    let other = Caller { token: Some(token(1)), session, ..caller.clone() };
+    assert_eq!(other.post(&request).await.status, 404);
+    assert_eq!(other.stream(None).await.status, 404);
+    assert_eq!(other.delete().await.status, 404);
+    // A second header does not help.
+    let head = caller.head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
+    let reply = caller.send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await;
+    assert_eq!(reply.status, 400);
+    // A token in the address is none.
+    let nobody = Caller { token: None, ..caller.clone() };
+    let head = nobody.head(&format!("GET /mcp?access_token={}", token(0)));
+    assert_eq!(nobody.send(format!("{head}\r\n").as_bytes()).await.status, 401);
+    assert_eq!(visitor.ask("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
+    assert!(quarter.heard("ls").iter().all(|it| it["method"] != "tools/call"));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn requests_that_are_no_requests_are_refused() {
+    let (_quarter, mut house, caller) = house().await;
+    let post = |kind: &str, accept: &str, body: &str| {
+        let head = caller.head("POST /mcp");
+        let length = body.len();
+        format!(
+            "{head}Content-Type: {kind}\r\nAccept: {accept}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let (json_kind, both) = ("application/json", "application/json, text/event-stream");
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+    for (request, status) in [
+        (post("text/plain", both, hello), 415),
+        (post("", both, hello), 415),
+        (post("application/json-seq", both, hello), 415),
+        (post("multipart/form-data", both, hello), 415),
+        (post("application/x-www-form-urlencoded", both, hello), 415),
+        (post(json_kind, "application/json", hello), 406),
+        (post(json_kind, "text/event-stream", hello), 406),
+        (post(json_kind, "text/html", hello), 406),
+        (post(json_kind, both, ""), 400),
+        (post(json_kind, both, "{"), 400),
+        (post(json_kind, both, "nonsense"), 400),
+        (post(json_kind, both, "null"), 400),
+        (post(json_kind, both, "[]"), 400),
+        (post(json_kind, both, "{}"), 400),
+        (post(json_kind, both, "\u{0}\u{1}"), 400),
+        (post(json_kind, both, &hello.replace("{}", "[1]")), 400),
+        (post(json_kind, both, &hello.replace("{}", "7")), 400),
+        (post(json_kind, both, &hello.replace("{}", r#"{"_meta":3}"#)), 400),
+        (post(json_kind, both, &hello.replace("initialize", "tools/list")), 400),
+        (post(json_kind, both, &"[".repeat(100_000)), 400),
+        (post(json_kind, both, &format!("[{}]", vec![hello; 1000].join(","))), 400),
+        (post(json_kind, both, hello).replace("POST", "PUT"), 405),
+        (post(json_kind, both, hello).replace("POST", "PATCH"), 405),
+        (post(json_kind, both, hello).replace("POST", "TRACE"), 405),
+        (post(json_kind, both, hello).replace("POST", "BREW"), 405),
+    ] {
+        let reply = caller.send(request.as_bytes()).await;
+        assert_eq!(reply.status, status, "{}", &request[..request.len().min(600)]);
+    }
+    let connect = caller.head(&format!("CONNECT {}", house.address));
+    let reply = caller.send(format!("{connect}\r\n").as_bytes()).await;
+    assert!((400..500).contains(&reply.status), "{}", reply.status);
+    // A session that nobody has.
+    for session in ["x", "00000000000000000000000000000000", "../../etc/passwd", "%00"] {
+        let lost = Caller { session: Some(session.to_owned()), ..caller.clone() };
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(lost.post(&ping).await.status, 404, "{session}");
+    }
+    check_alive(&mut house).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
+    let (_quarter, mut house, _) = house().await;
+    for kind in [Kind::LegacyHttp, Kind::ModernHttp] {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let request = visitor
+            .request("tools/call", json!({"name": "mcp__ls__echo", "arguments": {"text": "DEEP"}}));
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let whole = String::from_utf8(visitor.caller.message(&request)).expect("text");
+        let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
+        let old = format!("Content-Length: {}", body.len());
+        for place in ["\"DEEP\"", "{\"text\":\"DEEP\"}"] {
+            let body = body.replace(place, &deep);
+            let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
+            let mut reply = visitor.caller.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+            let answer = reply.message().await.expect("an answer");
+            assert!(answer["error"]["code"].is_i64(), "{answer}");
+        }
+        let heard = visitor.ask("x".repeat(100_000).as_str(), json!({})).await;
+        assert_eq!(heard.error()["code"], -32601);
+        assert!(heard.error()["message"].as_str().is_some_and(|it| it.len() < 1000));
+    }
+    check_alive(&mut house).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
+    let (quarter, mut house, caller) = house().await;
+    let path = |first: &str| format!("{}\r\n", caller.head(first));
+    for target in [
+        "/",
+        "/mcp/",
+        "/MCP",
+        "/mcp/../mcp",
+        "/mcp/x",
+        "//mcp",
+        "/mcp%2f",
+        "/./mcp",
+        "/..%2f..%2fetc/passwd",
+        "/../../etc/passwd",
+        "/admin",
+        "/config",
+        "/servers",
+        "/api/servers",
+        "/mcp-rest/test/connection",
+        "/sse",
+        "/message",
+        "/.well-known/oauth-protected-resource",
+        "/debug",
+        "/metrics/../mcp",
+    ] {
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            let reply = caller.send(path(&format!("{method} {target}")).as_bytes()).await;
+            assert!([400, 404].contains(&reply.status), "{method} {target}: {}", reply.status);
+        }
+    }
+    let command = json!({"name": "evil", "command": "touch", "args": ["ran"],
+                         "mcpServers": {"evil": {"command": "touch", "args": ["ran"]}}});
+    for kind in [Kind::LegacyHttp, Kind::ModernHttp, Kind::LegacyLink, Kind::ModernLink] {
+        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        for method in [
+            "config/add",
+            "servers/add",
+            "servers/test",
+            "server/start",
+            "admin/reload",
+            "tools/add",
+            "sampling/createMessage",
+            "elicitation/create",
+            "roots/list",
+            "rpc.discover",
+            "initialise",
+            "",
+        ] {
+            let heard = visitor.ask(method, command.clone()).await;
+            assert_eq!(heard.error()["code"], -32601, "{kind:?} {method}");
+        }
+        if kind == Kind::ModernHttp {
+            let request = visitor.request("servers/add", command.clone());
+            assert_eq!(visitor.caller.post(&request).await.status, 404);
+        }
+    }
+    let methods: Vec<Json> = quarter.heard("ls").iter().map(|it| it["method"].clone()).collect();
+    assert!(!methods.contains(&json!("servers/add")), "{methods:?}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_taken() {
+    let quarter = Quarter::start();
+    let plan = Plan { largest_request: 64 * 1024, ..Plan::default() };
+    let mut house = quarter.house(&["ls"], plan).await;
+    let caller = Caller::client(house.address, 0);
+    let head = caller.head("POST /mcp");
+    let kinds = "Content-Type: application/json\r\nAccept: */*\r\n";
+    // Said beforehand, and said piece by piece.
+    let body = " ".repeat(65 * 1024);
+    let said = format!("{head}{kinds}Content-Length: {}\r\n\r\n{body}", body.len());
+    assert_eq!(caller.send(said.as_bytes()).await.status, 413);
+    let pieces = format!(
+        "{head}{kinds}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    assert_eq!(caller.send(pieces.as_bytes()).await.status, 413);
+    // Both lengths, and lengths that are none.
+    for length in [
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: -1",
+        "Content-Length: x",
+        "Content-Length: 99999999999999999999",
+    ] {
+        let request = format!("{head}{kinds}{length}\r\n\r\n{{}}");
+        let mut stream = caller.connect().await;
+        let _refused_early = stream.write_all(request.as_bytes()).await;
+        if let Some(reply) = Reply::read(stream).await {
+            assert!((400..500).contains(&reply.status), "{length}: {}", reply.status);
+        }
+    }
+    // A head without end, in one line and in many.
+    for flood in
+        [format!("X-Long: {}\r\n", "x".repeat(1024 * 1024)), "X-Many: x\r\n".repeat(50_000)]
+    {
+        let mut stream = caller.connect().await;
+        let _refused_early = stream.write_all(format!("{head}{flood}\r\n").as_bytes()).await;
+        if let Some(reply) = Reply::read(stream).await {
+            assert!((400..500).contains(&reply.status), "{}", reply.status);
+        }
+    }
+    check_alive(&mut house).await;
+    house.stop().await;
+}
+
+/// Reads until the other side hangs up.
+async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
+    let _reset_or_closed = read.expect("it hangs up");
+    all
+}
+
+#[tokio::test]
+async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
+    let (_quarter, mut house, caller) = house().await;
+    let mut heads = Vec::new();
+    let mut bodies = Vec::new();
+    for _ in 0..200 {
+        let mut stream = caller.connect().await;
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ").await.expect("it is read");
+        heads.push(stream);
+    }
+    for _ in 0..20 {
+        let mut stream = caller.connect().await;
+        let head = caller.head("POST /mcp");
+        let kinds =
+            "Content-Type: application/json\r\nAccept: */*\r\nContent-Length: 1000\r\n\r\n{";
+        stream.write_all(format!("{head}{kinds}").as_bytes()).await.expect("it is read");
+        bodies.push(stream);
+    }
+    check_alive(&mut house).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    for stream in &mut heads {
+        until_closed(stream).await;
+    }
+    for stream in bodies {
+        let reply = Reply::read(stream).await.expect("it is told");
+        assert_eq!(reply.status, 408);
+    }
+    check_alive(&mut house).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn who_does_not_read_holds_up_nobody_else() {
+    let (_quarter, mut house, caller) = house().await;
+    let mut unread = Vec::new();
+    for kind in [Kind::LegacyHttp, Kind::ModernHttp] {
+        for (tool, arguments) in [
+            ("talk", json!({"text": "x".repeat(200), "steps": 10_000, "ms": 0})),
+            ("big", json!({"bytes": 8 * 1024 * 1024})),
+        ] {
+            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments, "_meta": {
+                "progressToken": 1, "io.modelcontextprotocol/logLevel": "debug",
+            }});
+            let request = visitor.request("tools/call", params);
+            let mut stream = visitor.caller.connect().await;
+            stream.write_all(&visitor.caller.message(&request)).await.expect("it is read");
+            unread.push(stream);
+        }
+    }
+    // Standing streams that nobody reads, too.
+    for _ in 0..5 {
+        let visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+        unread.push(visitor.caller.connect().await);
+        let head = visitor.caller.head("GET /mcp");
+        let stream = unread.last_mut().expect("one");
+        let open = format!("{head}Accept: text/event-stream\r\n\r\n");
+        stream.write_all(open.as_bytes()).await.expect("it is read");
+    }
+    for kind in [Kind::LegacyHttp, Kind::ModernHttp, Kind::LegacyLink, Kind::ModernLink] {
+        let mut visitor = Visitor::come(&mut house, kind, 1).await;
+        for _ in 0..10 {
+            let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "still here"}});
+            let heard = timeout(PATIENCE, visitor.ask("tools/call", params)).await;
+            let heard = heard.expect("in time");
+            assert_eq!(heard.result()["content"][0]["text"], "still here");
+        }
+    }
+    drop((unread, caller));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
+    let (_quarter, mut house, caller) = house().await;
+    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+    let request = listing(&mut visitor);
+    let whole = String::from_utf8(caller.message(&request)).expect("text");
+    let old = whole.replace("HTTP/1.1", "HTTP/1.0");
+    let reply = caller.send(old.as_bytes()).await;
+    assert_eq!(reply.status, 200);
+    for bad in [
+        "GET /mcp\r\n\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        whole.replace("HTTP/1.1", "HTTP/9.9"),
+        whole.replace("Host: ", "Host : "),
+        whole.replace("Host: ", "Ho\u{0}st: "),
+        "\u{16}\u{3}\u{1}\u{2}\u{0}".to_owned(),
+        "\r\n\r\n\r\n\r\nGARBAGE\r\n\r\n".to_owned(),
+    ] {
+        let mut stream = caller.connect().await;
+        let _refused_early = stream.write_all(bad.as_bytes()).await;
+        let _done = stream.shutdown().await;
+        if let Some(reply) = Reply::read(stream).await {
+            assert!((400..600).contains(&reply.status), "{bad}: {}", reply.status);
+        }
+    }
+    // Two requests in one piece are answered one after the other.
+    let mut stream = caller.connect().await;
+    stream.write_all(format!("{whole}{whole}").as_bytes()).await.expect("it is read");
+    let _done = stream.shutdown().await;
+    let all = until_closed(&mut stream).await;
+    let text = String::from_utf8_lossy(&all);
+    assert!(text.matches("HTTP/1.1 200").count() >= 1, "{text}");
+    check_alive(&mut house).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
+    let (quarter, mut house, _) = house().await;
+    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let request = visitor.request(
+        "tools/call",
+        json!({"name": "mcp__ls__echo", "arguments": {"text": "x", "y": "DEEP"}}),
+    );
+    let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+    let whole = String::from_utf8(visitor.caller.message(&request)).expect("text");
+    let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
+    let old = format!("Content-Length: {}", body.len());
+    let body = body.replace("\"DEEP\"", &deep);
+    let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
+    let mut reply = visitor.caller.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+    let answer = reply.message().await.expect("an answer");
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(quarter.heard("ls").iter().all(|it| it["method"] != "tools/call"));
+    house.stop().await;
+}

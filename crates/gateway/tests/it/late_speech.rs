@@ -1,0 +1,170 @@
+//! A server that many clients share and that does not say whose call it speaks of: what it says late, after the call
+//! was called off or answered, is not told to whoever happens to wait next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use switchboard::in_process::InProcess;
+use switchboard_wire::link::{Arrival, Link};
+use switchboard_wire::memory::MemoryLink;
+use switchboard_wire::message::{self, Message, Messages};
+
+use crate::gateway_bench::{House, Plan, until};
+use crate::visitor::{Kind, Visitor};
+
+const CANARY: &str = "canary-of-bob";
+
+fn push(link: &mut MemoryLink, message: &Json) {
+    let bytes = Bytes::from(message.to_string());
+    let Ok(Messages::One(message)) = message::parse(&bytes) else { panic!("no message") };
+    link.push(message.into());
+}
+
+fn answer(link: &mut MemoryLink, id: &Json, result: &Json) {
+    push(link, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+/// Says something that belongs to a call which is over.
+fn speak_late(link: &mut MemoryLink) {
+    let log = json!({"level": "error", "data": CANARY});
+    push(link, &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log}));
+    let progress = json!({"progressToken": 0, "progress": 1, "message": CANARY});
+    push(link, &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
+}
+
+fn ask_late(link: &mut MemoryLink) {
+    let question =
+        json!({"message": CANARY, "requestedSchema": {"type": "object", "properties": {}}});
+    push(
+        link,
+        &json!({"jsonrpc": "2.0", "id": "late", "method": "elicitation/create", "params": question}),
+    );
+}
+
+/// Has `wait`, which is answered when the server was late once; `late`, which ends when it is called off; and `after`,
+/// which is answered before everything is said.
+async fn serve(mut link: MemoryLink, calls: Arc<AtomicUsize>) {
+    let mut waiting = Json::Null;
+    while let Ok(Arrival::Message(message)) = link.next().await {
+        let mut text = Vec::new();
+        message.write_to(&mut text);
+        let read: Json = serde_json::from_slice(&text).expect("JSON");
+        let (id, params) = (&read["id"], &read["params"]);
+        if read["method"] == "tools/call" {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        let done = json!({"content": [{"type": "text", "text": "done"}]});
+        match (&message, read["method"].as_str(), params["name"].as_str()) {
+            (Message::Answer { .. }, ..) => {
+                // The late question was answered or refused: nothing is late any more.
+                answer(&mut link, &waiting, &done);
+            }
+            (_, Some("initialize"), _) => {
+                let capabilities = json!({"tools": {}, "logging": {}});
+                let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+                                   "serverInfo": {"name": "late", "version": "1"}});
+                answer(&mut link, id, &hello);
+            }
+            (_, Some("tools/list"), _) => {
+                let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+                answer(
+                    &mut link,
+                    id,
+                    &json!({"tools": [tool("wait"), tool("late"), tool("after")]}),
+                );
+            }
+            (_, Some("tools/call"), Some("wait")) => waiting = id.clone(),
+            (_, Some("tools/call"), Some("after")) => {
+                answer(&mut link, id, &done);
+                speak_late(&mut link);
+                let waiting = std::mem::take(&mut waiting);
+                answer(&mut link, &waiting, &done);
+            }
+            (_, Some("notifications/cancelled"), _) => {
+                speak_late(&mut link);
+                ask_late(&mut link);
+            }
+            (_, Some("server/discover"), _) => {
+                let error = json!({"code": -32601, "message": "no"});
+                push(&mut link, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            }
+            (_, Some(_), _) if !id.is_null() && params["name"].is_null() => {
+                answer(&mut link, id, &json!({}));
+            }
+            (..) => {}
+        }
+    }
+}
+
+/// A gateway before that server, and how many calls have reached it.
+async fn house() -> (House, Arc<AtomicUsize>) {
+    let calls: Arc<AtomicUsize> = Arc::default();
+    let heard = calls.clone();
+    let server = InProcess::new(move |link| serve(link, heard.clone()));
+    let in_process = BTreeMap::from([("late".to_owned(), server)]);
+    let entry = json!({"type": "sdk", "name": "late"}).to_string();
+    let plan = Plan { in_process, ..Plan::default() };
+    (House::open(&[("late", entry)], plan).await, calls)
+}
+
+/// Everything that somebody who waits hears until its answer comes.
+async fn heard(visitor: &mut Visitor, id: &Json) -> Vec<Json> {
+    let mut all = Vec::new();
+    loop {
+        let message = visitor.pulled().await;
+        let is_over = message["id"] == *id && message.get("method").is_none();
+        all.push(message);
+        if is_over {
+            return all;
+        }
+    }
+}
+
+/// The answer came, and nothing of the other's before it.
+#[track_caller]
+fn check(all: &[Json]) {
+    let last = all.last().expect("an answer");
+    assert_eq!(last["result"]["content"][0]["text"], "done", "{last}");
+    assert!(!json!(all).to_string().contains(CANARY), "{all:?}");
+}
+
+fn calling(visitor: &mut Visitor, tool: &str) -> Json {
+    visitor.request("tools/call", json!({"name": format!("mcp__late__{tool}"), "arguments": {}}))
+}
+
+#[tokio::test]
+async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_else() {
+    let (mut house, calls) = house().await;
+    let mut ada = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
+    let mut bob = Visitor::come(&mut house, Kind::LegacyLink, 1).await;
+    let waits = calling(&mut ada, "wait");
+    ada.push(&waits);
+    let late = calling(&mut bob, "late");
+    bob.push(&late);
+    until("both are worked on", || calls.load(Ordering::Relaxed) == 2).await;
+    bob.push(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                     "params": {"requestId": late["id"]}}));
+    let all = heard(&mut ada, &waits["id"]).await;
+    check(&all);
+    drop((ada, bob));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_said_after_an_answer_reaches_nobody_else() {
+    let (mut house, calls) = house().await;
+    let mut ada = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
+    let mut bob = Visitor::come(&mut house, Kind::LegacyLink, 1).await;
+    let waits = calling(&mut ada, "wait");
+    ada.push(&waits);
+    until("it is worked on", || calls.load(Ordering::Relaxed) == 1).await;
+    let after = calling(&mut bob, "after");
+    bob.push(&after);
+    let all = heard(&mut ada, &waits["id"]).await;
+    check(&all);
+    drop((ada, bob));
+    house.stop().await;
+}

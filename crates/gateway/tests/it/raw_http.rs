@@ -1,0 +1,260 @@
+//! HTTP by hand over real sockets: what is sent is exactly what the test wrote, and answers are read as they come.
+
+use std::net::SocketAddr;
+
+use serde_json::Value as Json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::gateway_bench::{PATIENCE, token};
+
+/// The version that legacy clients speak here.
+pub const LEGACY: &str = "2025-11-25";
+/// The version that modern clients speak here.
+pub const MODERN: &str = "2026-07-28";
+
+/// Where to, and as whom.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub address: SocketAddr,
+    pub token: Option<String>,
+    pub session: Option<String>,
+}
+
+/// An answer of which the head has been read.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    stream: BufReader<TcpStream>,
+    framing: Framing,
+    /// What of the body has been read and not used.
+    text: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Chunks,
+    Bytes(usize),
+    Over,
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happening {
+    pub id: Option<String>,
+    /// The message; null where there is none.
+    pub message: Json,
+}
+
+impl Caller {
+    /// One of the clients that have tokens.
+    pub fn client(address: SocketAddr, number: usize) -> Caller {
+        Caller { address, token: Some(token(number)), session: None }
+    }
+
+    /// The lines of a request's head that say where to and as whom.
+    pub fn head(&self, first: &str) -> String {
+        let mut head = format!("{first} HTTP/1.1\r\nHost: {}\r\n", self.address);
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        if let Some(session) = &self.session {
+            head.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
+            head.push_str(&format!("MCP-Protocol-Version: {LEGACY}\r\n"));
+        }
+        head
+    }
+
+    /// A whole request that brings a message, with these lines in its head.
+    pub fn posting(&self, message: &Json, lines: &[String]) -> Vec<u8> {
+        let body = message.to_string();
+        let mut head = self.head("POST /mcp");
+        for line in lines {
+            head.push_str(line);
+            head.push_str("\r\n");
+        }
+        head.push_str("Accept: application/json, text/event-stream\r\n");
+        head.push_str("Content-Type: application/json\r\n");
+        head.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        head.into_bytes()
+    }
+
+    /// A whole request in the way of its era.
+    pub fn message(&self, message: &Json) -> Vec<u8> {
+        let params = &message["params"];
+        let version = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
+        let mut lines = Vec::new();
+        if let (Some(version), Some(method)) = (version.as_str(), message["method"].as_str()) {
+            lines.push(format!("MCP-Protocol-Version: {version}"));
+            lines.push(format!("Mcp-Method: {method}"));
+            let name = match method {
+                "resources/read" => params["uri"].as_str(),
+                "tools/call" | "prompts/get" => params["name"].as_str(),
+                _ => None,
+            };
+            lines.extend(name.map(|it| format!("Mcp-Name: {it}")));
+        }
+        self.posting(message, &lines)
+    }
+
+    pub async fn post(&self, message: &Json) -> Reply {
+        self.send(&self.message(message)).await
+    }
+
+    /// Opens the standing stream, or goes on with a lost one.
+    pub async fn stream(&self, after: Option<&str>) -> Reply {
+        let mut head = self.head("GET /mcp");
+        head.push_str("Accept: text/event-stream\r\n");
+        if let Some(after) = after {
+            head.push_str(&format!("Last-Event-ID: {after}\r\n"));
+        }
+        self.send(format!("{head}\r\n").as_bytes()).await
+    }
+
+    pub async fn delete(&self) -> Reply {
+        self.send(format!("{}\r\n", self.head("DELETE /mcp")).as_bytes()).await
+    }
+
+    pub async fn connect(&self) -> TcpStream {
+        let stream = timeout(PATIENCE, TcpStream::connect(self.address)).await;
+        stream.expect("in time").expect("somebody listens")
+    }
+
+    /// Sends bytes over a new connection, and reads the head of what comes back.
+    pub async fn send(&self, bytes: &[u8]) -> Reply {
+        let mut stream = self.connect().await;
+        // Who refuses early does not read to the end.
+        let _refused_early = stream.write_all(bytes).await;
+        Reply::read(stream).await.expect("an answer")
+    }
+}
+
+impl Reply {
+    /// Reads a head; none where the other side hangs up.
+    pub async fn read(stream: TcpStream) -> Option<Reply> {
+        timeout(PATIENCE, Reply::read_head(BufReader::new(stream))).await.expect("in time")
+    }
+
+    async fn read_head(mut stream: BufReader<TcpStream>) -> Option<Reply> {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await.ok()?;
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':')?;
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let mut reply = Reply { status, headers, stream, framing: Framing::Over, text: Vec::new() };
+        reply.framing = match (reply.header("transfer-encoding"), reply.header("content-length")) {
+            (Some(_), _) => Framing::Chunks,
+            (None, Some(length)) => Framing::Bytes(length.parse().ok()?),
+            (None, None) => Framing::Over,
+        };
+        Some(reply)
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|it| it.0 == name).map(|it| it.1.as_str())
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.header("content-type") == Some("text/event-stream")
+    }
+
+    /// Reads one more piece. Says whether there was one.
+    async fn more(&mut self) -> bool {
+        timeout(PATIENCE, self.piece()).await.expect("in time").is_some()
+    }
+
+    async fn piece(&mut self) -> Option<()> {
+        match self.framing {
+            Framing::Over => None,
+            Framing::Bytes(length) => {
+                self.framing = Framing::Over;
+                let mut bytes = vec![0; length];
+                self.stream.read_exact(&mut bytes).await.ok()?;
+                self.text.append(&mut bytes);
+                Some(())
+            }
+            Framing::Chunks => {
+                let mut size = String::new();
+                self.stream.read_line(&mut size).await.ok()?;
+                let size = usize::from_str_radix(size.trim(), 16).ok()?;
+                let mut bytes = vec![0; size + 2];
+                self.stream.read_exact(&mut bytes).await.ok()?;
+                if size == 0 {
+                    self.framing = Framing::Over;
+                    return None;
+                }
+                self.text.extend_from_slice(&bytes[..size]);
+                Some(())
+            }
+        }
+    }
+
+    /// The next event that says something, or that only has a name; none when the stream is over.
+    pub async fn event(&mut self) -> Option<Happening> {
+        loop {
+            if let Some(end) = self.text.windows(2).position(|it| it == b"\n\n") {
+                let event: Vec<u8> = self.text.drain(..end + 2).collect();
+                let event = String::from_utf8(event).expect("text");
+                if let Some(event) = happening(&event) {
+                    return Some(event);
+                }
+                continue;
+            }
+            if !self.more().await {
+                assert!(self.text.is_empty(), "half an event");
+                return None;
+            }
+        }
+    }
+
+    /// The next message of a stream, or the document.
+    pub async fn message(&mut self) -> Option<Json> {
+        if !self.is_stream() {
+            while self.more().await {}
+            let text = std::mem::take(&mut self.text);
+            return serde_json::from_slice(&text).ok();
+        }
+        loop {
+            let event = self.event().await?;
+            if !event.message.is_null() {
+                return Some(event.message);
+            }
+        }
+    }
+
+    /// Everything that is left of a stream.
+    pub async fn rest(mut self) -> Vec<Happening> {
+        let mut all = Vec::new();
+        while let Some(event) = self.event().await {
+            all.push(event);
+        }
+        all
+    }
+}
+
+fn happening(text: &str) -> Option<Happening> {
+    let mut event = Happening { id: None, message: Json::Null };
+    let mut says_something = false;
+    for line in text.lines() {
+        if let Some(id) = line.strip_prefix("id: ") {
+            event.id = Some(id.to_owned());
+            says_something = true;
+        }
+        if let Some(data) = line.strip_prefix("data: ").filter(|it| !it.is_empty()) {
+            event.message = serde_json::from_str(data).expect("JSON");
+            says_something = true;
+        }
+    }
+    says_something.then_some(event)
+}

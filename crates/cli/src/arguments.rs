@@ -3,10 +3,10 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approve, audit, auth, call, complete, completions, config, disable, doctor,
-    enable, get, idp, import, list, login, logout, logs, man, paths, permissions, ping, policy,
-    prompt, prompts, read, reconnect, reject, remove, reset_project_choices, resources, result,
-    search, serve, status, subscribe, tools,
+    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, disable,
+    doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions, ping,
+    policy, prompt, prompts, read, reconnect, reject, remove, reset_project_choices, resources,
+    result, search, serve, status, subscribe, tools,
 };
 
 /// One host for every MCP server you have.
@@ -119,6 +119,8 @@ pub enum Verb {
     Subscribe(subscribe::Subscribe),
     /// Be a server: tools for files and commands, over standard input and output
     Serve(serve::Serve),
+    /// Answer for calls of a gateway's clients that wait for you
+    Approvals(approvals::Approvals),
     /// Show one server: where it comes from, what it runs, whether it may
     Get(get::Get),
     /// Add a server: a command to start or a URL to reach

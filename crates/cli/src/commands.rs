@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod add_json;
+pub mod approvals;
 pub mod approve;
 pub mod audit;
 pub mod auth;
@@ -70,6 +71,7 @@ pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
         Verb::Complete(it) => complete::run(&it, session),
         Verb::Subscribe(it) => subscribe::run(&it, session),
         Verb::Serve(it) => serve::run(&it, session),
+        Verb::Approvals(it) => approvals::run(&it, session),
         Verb::Get(it) => get::run(&it, session),
         Verb::Add(it) => add::run(&it, session),
         Verb::AddJson(it) => add_json::run(&it, session),

@@ -8,16 +8,20 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::engine::Host;
+use switchboard_gateway::WaitingRoom;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream as Stream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use crate::approval_lines;
+
 /// How long the other side may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest line that is read.
+/// The longest request, and the longest answer that is read: some say much of many calls.
 const LONGEST: u64 = 64 * 1024;
+const LONGEST_ANSWER: u64 = 64 * 1024 * 1024;
 /// How many may speak to us at once.
 const SPEAKERS: usize = 16;
 
@@ -26,6 +30,24 @@ const SPEAKERS: usize = 16;
 pub struct Control {
     end: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
+}
+
+/// What others may speak to us about.
+#[derive(Debug, Clone)]
+pub struct Subjects {
+    /// Servers that may be connected to anew.
+    pub host: Host,
+    /// Calls that wait for an answer, where any could.
+    pub waiting: Option<WaitingRoom>,
+}
+
+/// What one of several running programs says.
+#[derive(Debug)]
+pub struct Said {
+    /// The number of its process.
+    pub process: u32,
+    /// What it says.
+    pub answer: Json,
 }
 
 /// What a running program says to a request.
@@ -38,7 +60,7 @@ pub enum Answer {
 }
 
 /// Listens for other runs. Where that is not possible nobody can speak to us, and nothing else is lost.
-pub fn serve(host: Host, folder: &Path) -> Control {
+pub fn serve(subjects: Subjects, folder: &Path) -> Control {
     let Ok((listener, path)) = listen(folder) else { return Control { end: None, task: None } };
     let (end, mut ended) = oneshot::channel();
     let task = tokio::spawn(async move {
@@ -48,9 +70,10 @@ pub fn serve(host: Host, folder: &Path) -> Control {
                 _ = &mut ended => break,
                 accepted = listener.accept(), if speakers.len() < SPEAKERS => {
                     if let Ok((stream, _)) = accepted {
-                        let host = host.clone();
+                        let subjects = subjects.clone();
                         speakers.spawn(async move {
-                            let _took_too_long = timeout(PATIENCE, converse(stream, host)).await;
+                            let talk = converse(stream, subjects);
+                            let _took_too_long = timeout(PATIENCE, talk).await;
                         });
                     }
                 }
@@ -86,7 +109,7 @@ fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// One request, one answer. Only our own person is listened to.
-async fn converse(mut stream: Stream, host: Host) -> io::Result<()> {
+async fn converse(mut stream: Stream, subjects: Subjects) -> io::Result<()> {
     let ours = rustix::process::geteuid().as_raw();
     if stream.peer_cred()?.uid() != ours {
         return Ok(());
@@ -95,18 +118,31 @@ async fn converse(mut stream: Stream, host: Host) -> io::Result<()> {
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(LONGEST)).read_line(&mut line).await?;
     let request: Json = serde_json::from_str(&line).unwrap_or_default();
-    let answer = match request["reconnect"].as_str() {
-        Some(name) => match host.reconnect(name).await {
+    let answer = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
+        (Some(name), _) => match subjects.host.reconnect(name).await {
             Some(()) => json!({"reconnecting": name}),
             None => json!({"unknown": name}),
         },
-        None => json!({"error": "this request is not known"}),
+        (None, Some(wish)) => {
+            approval_lines::answer(subjects.waiting.as_ref(), wish, &request).await
+        }
+        (None, None) => json!({"error": "this request is not known"}),
     };
     writer.write_all(format!("{answer}\n").as_bytes()).await
 }
 
 /// Asks every running program to connect to a server anew.
 pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<Answer>> {
+    let said = ask_all(folder, &json!({"reconnect": name}))?;
+    let answer = |said: &Said| match said.answer["reconnecting"].is_string() {
+        true => Answer::Reconnecting,
+        false => Answer::Unknown,
+    };
+    Ok(said.iter().map(answer).collect())
+}
+
+/// Asks every running program the same. Those that do not answer are left out.
+pub fn ask_all(folder: &Path, request: &Json) -> io::Result<Vec<Said>> {
     let mut answers = Vec::new();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -116,8 +152,13 @@ pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<Answer>> {
     let short = Short::of(folder)?;
     for entry in entries.flatten() {
         let path = short.folder().join(entry.file_name());
-        match UnixStream::connect(path) {
-            Ok(stream) => answers.extend(ask(stream, name)),
+        let stem = path.file_stem().and_then(|it| it.to_str());
+        let process = stem.and_then(|it| it.parse().ok()).unwrap_or_default();
+        match UnixStream::connect(&path) {
+            Ok(stream) => {
+                let answer = ask(stream, request);
+                answers.extend(answer.map(|answer| Said { process, answer }));
+            }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 // Its owner was killed.
                 let _already_gone = fs::remove_file(entry.path());
@@ -128,17 +169,20 @@ pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<Answer>> {
     Ok(answers)
 }
 
-fn ask(mut stream: UnixStream, name: &str) -> Option<Answer> {
+/// Asks one running program. None where it does not answer.
+pub fn ask_one(folder: &Path, process: u32, request: &Json) -> io::Result<Option<Json>> {
+    let short = Short::of(folder)?;
+    let stream = UnixStream::connect(short.folder().join(format!("{process}.sock")));
+    Ok(stream.ok().and_then(|stream| ask(stream, request)))
+}
+
+fn ask(mut stream: UnixStream, request: &Json) -> Option<Json> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
-    stream.write_all(format!("{}\n", json!({"reconnect": name})).as_bytes()).ok()?;
+    stream.write_all(format!("{request}\n").as_bytes()).ok()?;
     let mut line = String::new();
-    BufReader::new(io::Read::take(stream, LONGEST)).read_line(&mut line).ok()?;
-    let answer: Json = serde_json::from_str(&line).ok()?;
-    match answer["reconnecting"].is_string() {
-        true => Some(Answer::Reconnecting),
-        false => Some(Answer::Unknown),
-    }
+    BufReader::new(io::Read::take(stream, LONGEST_ANSWER)).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
 }
 
 /// A short way to a folder: addresses of sockets may have about a hundred bytes, paths have more.

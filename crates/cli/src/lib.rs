@@ -1,6 +1,7 @@
 //! The terminal program: arguments, output, and the adapters between people and the host.
 //! The only crate that prints, reads the environment or knows the home folder.
 
+mod approval_lines;
 pub mod arguments;
 mod browser;
 pub mod candidates;
@@ -22,6 +23,7 @@ pub mod outcome;
 pub mod person;
 mod pool_service;
 mod progress;
+mod proposal;
 pub mod reference;
 pub mod report;
 pub mod session;
@@ -31,6 +33,7 @@ mod standard_streams;
 pub mod style;
 mod switch;
 pub mod table;
+mod trace_setup;
 mod workbench;
 mod writing;
 

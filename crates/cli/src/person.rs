@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use switchboard::calling::{Consent, Consented, Consenting, Holds, PermissionQuestion};
-use switchboard::config::permission::{Breadth, Suggestion};
 use switchboard::config::shown::printable;
 use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Sample, Subject, Visit, Waited, Waiting};
-use switchboard::pin::{Alteration, Change};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::browser;
@@ -17,11 +15,14 @@ use crate::form_prompt;
 use crate::keyboard::Keyboard;
 use crate::machine::Machine;
 use crate::progress::CLEAR;
+use crate::proposal::{Proposal, chosen_rule};
 use crate::report;
 use crate::style::{Meaning, paint};
 
-/// The most of a tool's arguments that is shown at once.
-const SHOWN: usize = 4000;
+/// What a plain no is called.
+pub const SAID_NO: &str = "you said no";
+/// What it is called when nobody can type any more.
+pub const SAID_NOTHING: &str = "you did not answer";
 
 /// The person. Clones are the same one.
 #[derive(Debug, Clone)]
@@ -117,9 +118,10 @@ impl Person {
         }
     }
 
-    async fn consented(&self, ask: &PermissionQuestion<'_>) -> Consented {
+    /// Asks whether a call may be made.
+    pub async fn consented(&self, proposal: &Proposal<'_>) -> Consented {
         // The tool, not its whole server.
-        let of_tool = ask.suggestions.iter().find(|it| it.breadth == Breadth::Tool);
+        let of_tool = proposal.of_tool();
         if !self.can_be_asked {
             let advice = match of_tool {
                 Some(suggestion) => format!(
@@ -128,26 +130,30 @@ impl Person {
                 ),
                 None => String::new(),
             };
-            let reason = &ask.because;
+            let reason = proposal.because;
             return Consented::No(format!("{reason}, and nobody is here to ask{advice}"));
         }
         let Some(mut turn) = self.turn().await else {
             return Consented::No("the keyboard cannot be read".to_owned());
         };
         let Some(keyboard) = turn.as_mut() else { return silent() };
-        report::aside(&question(ask));
+        report::aside(&proposal.question());
         loop {
             report::aside("? ");
             let Some(line) = keyboard.line().await else { return silent() };
             let who = "you said yes".to_owned();
             match (line.trim(), of_tool) {
                 ("y" | "Y" | "yes", _) => return Consented::Yes { who, holds: Holds::Once },
-                ("a" | "A", Some(_)) => match rule(keyboard, &ask.suggestions).await {
+                ("s" | "S", Some(suggestion)) if proposal.client.is_some() => {
+                    let holds = Holds::Session(suggestion.rule.clone());
+                    return Consented::Yes { who, holds };
+                }
+                ("a" | "A", Some(_)) => match chosen_rule(keyboard, proposal.suggestions).await {
                     Some(rule) => return Consented::Yes { who, holds: Holds::Always(rule.rule) },
                     None => return silent(),
                 },
-                ("n" | "N" | "no" | "", _) => return Consented::No("you said no".to_owned()),
-                ("v" | "V", _) => report::aside(&arguments(ask, usize::MAX)),
+                ("n" | "N" | "no" | "", _) => return Consented::No(SAID_NO.to_owned()),
+                ("v" | "V", _) => report::aside(&proposal.arguments(usize::MAX)),
                 (_, _) => report::aside("one of the letters above\n"),
             }
         }
@@ -168,7 +174,7 @@ impl Drop for OnScreen {
 }
 
 fn silent() -> Consented {
-    Consented::No("you did not answer".to_owned())
+    Consented::No(SAID_NOTHING.to_owned())
 }
 
 fn gone() -> Reply {
@@ -187,84 +193,6 @@ fn unanswered(inquiry: &Inquiry, reason: &str) -> String {
     format!(
         "note: {server} asked “{message}” and was declined: {reason} (--answers FILE answers such questions)\n"
     )
-}
-
-fn question(ask: &PermissionQuestion<'_>) -> String {
-    let tool = ask.tool;
-    let mut text = format!(
-        "{} wants to run {}\n",
-        paint(Meaning::Strong, printable(&tool.server)),
-        paint(Meaning::Strong, printable(&tool.name)),
-    );
-    text.push_str(&arguments(ask, SHOWN));
-    for flag in tool.flags() {
-        let _infallible =
-            writeln!(text, "{} {}", paint(Meaning::Bad, "odd:"), printable(&flag.to_string()));
-    }
-    if let Some(alteration) = &ask.alteration {
-        text.push_str(&difference(alteration));
-    }
-    let _infallible = writeln!(text, "({})", printable(&ask.because));
-    text.push_str("  y  once\n");
-    if ask.suggestions.iter().any(|it| it.breadth == Breadth::Tool) {
-        text.push_str("  a  always, as a rule in your settings for this project\n");
-    }
-    text.push_str("  n  no (also Enter)\n");
-    text
-}
-
-fn arguments(ask: &PermissionQuestion<'_>, most: usize) -> String {
-    let has_some = ask.arguments.as_object().is_none_or(|members| !members.is_empty());
-    let all = if has_some { format!("{:#}", ask.arguments) } else { String::new() };
-    let mut text = String::new();
-    for line in all.chars().take(most).collect::<String>().lines() {
-        let _infallible = writeln!(text, "  {}", printable(line));
-    }
-    let left = all.chars().count().saturating_sub(most);
-    if left > 0 {
-        let _infallible = writeln!(text, "  … {left} more characters; v shows them all");
-    }
-    text
-}
-
-fn difference(alteration: &Alteration) -> String {
-    let mut text = String::from("It is not what it was when it was approved:\n");
-    for (change, line) in &alteration.lines {
-        let line = printable(line);
-        let _infallible = match change {
-            Change::Added => writeln!(text, "{}", paint(Meaning::Good, format!("  + {line}"))),
-            Change::Removed => writeln!(text, "{}", paint(Meaning::Bad, format!("  - {line}"))),
-            Change::Kept => writeln!(text, "    {line}"),
-        };
-    }
-    text
-}
-
-/// Which of the rules is meant.
-async fn rule(keyboard: &mut Keyboard, suggestions: &[Suggestion]) -> Option<Suggestion> {
-    let usual = suggestions.iter().position(|it| it.breadth == Breadth::Tool)?;
-    let mut text = String::from("Which calls?\n");
-    for (index, it) in suggestions.iter().enumerate() {
-        let about = match it.breadth {
-            Breadth::Arguments => "with these arguments",
-            Breadth::Tool => "this tool",
-            Breadth::Server => "every tool of the server",
-        };
-        let _infallible = writeln!(text, "  {}  {about}: {}", index + 1, it.rule.shown());
-    }
-    report::aside(&text);
-    loop {
-        report::aside(&format!("[{}] ", usual + 1));
-        let line = keyboard.line().await?;
-        let chosen = match line.trim() {
-            "" => Some(usual),
-            number => number.parse::<usize>().ok().and_then(|it| it.checked_sub(1)),
-        };
-        match chosen.and_then(|it| suggestions.get(it)) {
-            Some(suggestion) => return Some(suggestion.clone()),
-            None => report::aside("one of the numbers above\n"),
-        }
-    }
 }
 
 async fn visit_prompt(keyboard: &mut Keyboard, visit: &Visit, preferred: Option<&str>) -> Reply {
@@ -318,7 +246,7 @@ impl Ask for Person {
 
 impl Consent for Person {
     fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        Box::pin(self.consented(ask))
+        Box::pin(async move { self.consented(&Proposal::of_question(ask)).await })
     }
 
     fn note(&self, text: &str) {

@@ -20,8 +20,9 @@ use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
 use switchboard_builtin::workspace;
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, PATH, Terms};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Terms, WaitingRoom};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::control;
 use crate::desk;
@@ -31,6 +32,7 @@ use crate::outcome::{Done, Failure};
 use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
+use crate::trace_setup;
 
 /// How long clients wait for servers that are slow to connect; those that come later are announced.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -46,6 +48,8 @@ pub struct Service {
     pub terms: Terms,
     /// How much is asked.
     pub mode: Option<Mode>,
+    /// How long calls wait for somebody to answer for them; nobody is asked where it is nothing.
+    pub approval: Duration,
     /// Where; standard input and output where nowhere else.
     pub http: Option<HttpService>,
 }
@@ -56,7 +60,7 @@ pub enum What {
     /// Those of every server that is configured.
     Configured,
     /// Our own, for files and commands.
-    Workspace(workspace::Settings),
+    Workspace(Box<workspace::Settings>),
 }
 
 impl What {
@@ -87,6 +91,8 @@ pub struct HttpService {
     pub origins: Vec<String>,
     /// Our address, as clients see it.
     pub url: Option<String>,
+    /// Who may read the metrics.
+    pub metrics: MetricsReaders,
 }
 
 /// Who may come in.
@@ -104,11 +110,11 @@ pub enum Admission {
 pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
     let configuration = session.load()?;
     let adapted = |mut options: switchboard::engine::Options| {
-        // Questions that belong to no client's call, and leave that no client can be asked for.
+        // Questions that belong to no client's call.
         options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
         options.lent = vec![Ability::Sampling];
         if let What::Workspace(settings) = &service.what {
-            let settings = settings.clone();
+            let settings = workspace::Settings::clone(settings);
             let server = InProcess::new(move |link| workspace::serve(settings.clone(), link));
             options.in_process.insert(workspace::NAME.to_owned(), server);
         }
@@ -120,28 +126,54 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         if let What::Workspace(_) = &service.what {
             desk.trusted.insert(workspace::NAME.to_owned());
         }
-        desk.consent = Arc::new(Nobody("nobody can be asked for leave".to_owned()));
+        let (room, keeping) = WaitingRoom::new(service.approval);
+        let keeping = tokio::spawn(keeping);
+        desk.consent = Arc::new(room.clone());
         let audit = desk.audit.clone();
-        let (gateway, task) = Gateway::open(host, desk, service.terms);
+        let (tracer, exporting) = trace_setup::tracer(session)?;
+        let (gateway, task) = Gateway::open_traced(host, desk, service.terms, tracer);
         gateway.set_rules(&configuration.rules, &configuration.principals);
-        let control = control::serve(host.clone(), &session.machine.places.running());
+        let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
+        let control = control::serve(subjects, &session.machine.places.running());
         let served = {
             let following = follow(session, host, (&gateway, &service.what), &configuration);
-            tokio::pin!(following);
             let serving = serve(session, &gateway, service.http, interrupts);
-            tokio::pin!(serving);
+            let announcing = announce(room.watch());
+            tokio::pin!(following, serving, announcing);
             tokio::select! {
                 served = &mut serving => served,
                 Err(failure) = &mut following => Err(failure),
+                () = &mut announcing => Ok(()),
             }
         };
         control.end().await;
-        drop(gateway);
+        drop((gateway, room));
         host.stop().await;
         let _panicked = task.await;
+        let _panicked = keeping.await;
+        exporting.end().await;
         audit.settle().await;
         served.map(|()| Done::default())
     })
+}
+
+/// Says when a call waits for the person, and how to answer. Does not end by itself.
+async fn announce(mut queue: watch::Receiver<Queue>) {
+    let mut last = 0;
+    while queue.changed().await.is_ok() {
+        let now = queue.borrow_and_update().clone();
+        for waiting in now.iter().filter(|it| it.number > last) {
+            report::aside(&format!(
+                "note: {} wants `{}` to run `{}`; `swb approvals allow {number}` or `swb approvals deny {number}`\n",
+                printable(&waiting.caller),
+                printable(&waiting.server),
+                printable(&waiting.tool),
+                number = waiting.number,
+            ));
+        }
+        last = now.last().map_or(last, |it| it.number.max(last));
+    }
+    std::future::pending().await
 }
 
 /// Picks up changes of the configuration while clients are there. Does not end by itself.
@@ -192,7 +224,13 @@ async fn serve(
     })?;
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{PATH}"));
     let (doorkeeper, list) = doorkeeper(session, http.admission, &url)?;
-    let door = Door { guard, doorkeeper, largest_request: Door::LARGEST_REQUEST, idle: Door::IDLE };
+    let door = Door {
+        guard,
+        doorkeeper,
+        largest_request: Door::LARGEST_REQUEST,
+        idle: Door::IDLE,
+        metrics: http.metrics,
+    };
     gateway.settle(SETTLE).await;
     report::say(&format!("listening on http://{bound}{PATH}\n"));
     let serving = gateway.serve_http(listener, door, interrupts.next());

@@ -1,6 +1,8 @@
 //! What may be shown of untrusted or secret text: escapes for the terminal, masks for secrets.
 //! Everything that `cli` prints of a configuration goes through here.
 
+use serde_json::Value as Json;
+
 use crate::template::Template;
 
 mod masking;
@@ -126,6 +128,26 @@ pub fn arguments(arguments: &[Template]) -> Vec<String> {
 /// A command in one string, with what looks like a secret masked.
 pub fn command(text: &str) -> String {
     printable(&masking::masked(&[text.to_owned()]).concat())
+}
+
+/// Values that a tool is given, with what looks like a secret masked: by the name of the member, or by its shape. All
+/// the rest stays, because whoever allows a call must see what it does.
+pub fn values(json: &Json) -> Json {
+    match json {
+        Json::Object(members) => {
+            let shown = |(name, value): (&String, &Json)| {
+                let is_hidden = (value.is_string() || value.is_number()) && is_secret_word(name);
+                (name.clone(), if is_hidden { MASK.into() } else { values(value) })
+            };
+            members.iter().map(shown).collect()
+        }
+        Json::Array(items) => items.iter().map(values).collect(),
+        Json::String(text) => {
+            let word = |word: &str| if looks_like_a_token(word) { MASK } else { word }.to_owned();
+            text.split(' ').map(word).collect::<Vec<_>>().join(" ").into()
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => json.clone(),
+    }
 }
 
 /// Words that announce a secret, as they occur in flags, variables and headers.
@@ -309,6 +331,19 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2Jb\u{7}\u{9b}"), "a\\u{1b}[2Jb\\u{7}\\u{9b}");
         assert_eq!(printable("safe\u{202e}evil\u{200b}"), "safe\\u{202e}evil\\u{200b}");
         assert_eq!(printable("naïve 日本"), "naïve 日本");
+    }
+
+    #[test]
+    fn values_show_what_a_call_does_and_no_secrets() {
+        let given = serde_json::json!({
+            "path": "/srv/a b", "apiKey": "canary", "pin": {"password": 1234}, "list": [1, null],
+            "command": "curl -H ghp_canary0123456789 host", "maxTokens": 5,
+        });
+        let shown = serde_json::json!({
+            "path": "/srv/a b", "apiKey": "•••", "pin": {"password": "•••"}, "list": [1, null],
+            "command": "curl -H ••• host", "maxTokens": 5,
+        });
+        assert_eq!(values(&given), shown);
     }
 
     #[track_caller]

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::directory::{Directory, Terms};
 use crate::parking::Parking;
 use crate::relay::Relay;
+use crate::spans::Tracer;
 
 /// How long a call may wait for its client to come back with answers.
 const PARKED: Duration = Duration::from_secs(30 * 60);
@@ -31,9 +32,18 @@ impl Gateway {
     /// Opens a gateway to a host. The task keeps what is served fresh; await it once the gateway is dropped and the
     /// host has stopped. Must be called inside a runtime.
     pub fn open(host: &Host, desk: Desk, terms: Terms) -> (Gateway, JoinHandle<()>) {
+        Gateway::open_traced(host, desk, terms, Tracer::off())
+    }
+
+    /// The same, and somebody is told of every request.
+    pub fn open_traced(
+        host: &Host,
+        desk: Desk,
+        terms: Terms,
+        tracer: Tracer,
+    ) -> (Gateway, JoinHandle<()>) {
         let (published, directory) = watch::channel(Arc::new(Directory::default()));
-        let who = ("switchboard".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        let relay = Arc::new(Relay::new(host.clone(), desk, directory, who));
+        let relay = Arc::new(Relay::new(host.clone(), desk, directory, tracer));
         let (parking, keeping) = Parking::new(PARKED);
         let mut keepers = JoinSet::new();
         keepers.spawn(keep_directory(host.clone(), terms, published));

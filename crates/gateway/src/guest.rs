@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::Value as Json;
+use switchboard_config::entry::sha256;
 use switchboard_wire::era::Era;
 use switchboard_wire::introduction::Ability;
 use switchboard_wire::message::Payload;
@@ -35,6 +36,7 @@ pub(crate) struct Guest {
     pub(crate) capabilities: Arc<str>,
     can: Abilities,
     level: AtomicU8,
+    session: OnceLock<String>,
     /// Who answers for the client outside of its requests.
     owner: OnceLock<Weak<Attendant>>,
 }
@@ -65,6 +67,7 @@ impl Guest {
             capabilities: text.unwrap_or("{}").into(),
             can: Abilities::of(capabilities),
             level: AtomicU8::new(UNSAID),
+            session: OnceLock::new(),
             owner: OnceLock::new(),
         }
     }
@@ -95,6 +98,18 @@ impl Guest {
             Era::Legacy => self.number,
             Era::Modern => 0,
         }
+    }
+
+    /// It has a session of this name from now on. Who knows the name is let in, so that only a digest is kept.
+    pub(crate) fn be_in_session(&self, name: &str) {
+        const SHOWN: usize = 16;
+        let digest: String = sha256(name.as_bytes()).to_string().chars().take(SHOWN).collect();
+        let _it_has_one_already = self.session.set(digest);
+    }
+
+    /// What tells its session from others, where it has one.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.get().map(String::as_str)
     }
 
     pub(crate) fn can(&self) -> Abilities {

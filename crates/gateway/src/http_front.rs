@@ -13,7 +13,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
@@ -29,12 +28,16 @@ use tokio::time::timeout;
 
 use crate::gateway::Gateway;
 use crate::head_guard::HeadGuard;
+use crate::metering::Present;
+use crate::metrics_page::Format;
 use body::Body;
 use lobby::Lobby;
-use responses::{json, plain, preflight, refused};
+use responses::{json, page, plain, preflight, refused};
 
 /// The path that clients speak the protocol at.
 pub const PATH: &str = "/mcp";
+/// Where Prometheus reads.
+const METRICS: &str = "/metrics";
 /// How many connections there may be at once.
 const CONNECTIONS: usize = 8192;
 /// How long the head of a request may take to arrive.
@@ -53,6 +56,18 @@ pub struct Door {
     pub largest_request: usize,
     /// How long a session lives on which nothing happens.
     pub idle: Duration,
+    /// Who may read the metrics.
+    pub metrics: MetricsReaders,
+}
+
+/// Who may read the metrics. They name every server and say how much it is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MetricsReaders {
+    /// Those whom the doorkeeper lets in. Prometheus sends a token where it is told to.
+    #[default]
+    Admitted,
+    /// Everybody whose request the guard lets through.
+    Everybody,
 }
 
 impl Door {
@@ -119,6 +134,8 @@ impl Gateway {
 }
 
 async fn serve_connection(front: Arc<HttpFront>, stream: TcpStream, _from: SocketAddr) {
+    let counted = front.gateway.relay.clone();
+    let _present = Present::at(&counted.meters.connections);
     let _slower_then = stream.set_nodelay(true);
     let mut ending = front.ending.clone();
     let service = service_fn(move |request| {
@@ -147,9 +164,14 @@ async fn told(flag: &mut watch::Receiver<bool>) {
 impl HttpFront {
     async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
         let meters = &self.gateway.relay.meters;
-        meters.requests.fetch_add(1, Ordering::Relaxed);
+        let response = self.guarded(request).await;
+        meters.responded(response.status());
+        response
+    }
+
+    async fn guarded(&self, request: Request<Incoming>) -> Response<Body> {
         if let Err(error) = self.door.guard.check(&request) {
-            meters.refused.fetch_add(1, Ordering::Relaxed);
+            self.gateway.relay.meters.turned_away(&error.reason);
             return refused(error.status, &error.reason.to_string());
         }
         if let Some(headers) = self.door.guard.preflight(&request) {
@@ -167,6 +189,7 @@ impl HttpFront {
             (_, PATH) => self.at_protocol(request).await,
             (&Method::GET, "/healthz") => plain(StatusCode::OK, "ok\n"),
             (&Method::GET, "/readyz") => self.readiness(),
+            (&Method::GET, METRICS) => self.metrics(&request).await,
             (&Method::GET, path) if self.is_about_us(path) => self.document(),
             (_, _) => refused(StatusCode::NOT_FOUND, "there is nothing here"),
         }
@@ -191,6 +214,16 @@ impl HttpFront {
         }
     }
 
+    async fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+        if self.door.metrics == MetricsReaders::Admitted
+            && let Err(response) = self.principal(request).await
+        {
+            return *response;
+        }
+        let format = Format::wanted(request.headers());
+        page(self.gateway.metrics(format), format.content_type())
+    }
+
     /// Who a request comes from, or what they are told who may not come in.
     async fn principal(
         &self,
@@ -203,7 +236,7 @@ impl HttpFront {
             None => keeper.verify(Shown { headers, method, target }).await,
         };
         verified.map(|it| it.to_string().into()).map_err(|refusal| {
-            self.gateway.relay.meters.refused.fetch_add(1, Ordering::Relaxed);
+            self.gateway.relay.meters.kept_out(&refusal);
             let mut response = refused(refusal.status(), &refusal.to_string());
             if let Some(challenge) = keeper.challenge(&refusal) {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

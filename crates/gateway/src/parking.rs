@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -19,7 +19,10 @@ const COMMANDS: usize = 256;
 
 /// The way to where calls wait.
 #[derive(Debug, Clone)]
-pub(crate) struct Parking(mpsc::Sender<Command>);
+pub(crate) struct Parking {
+    commands: mpsc::Sender<Command>,
+    count: watch::Receiver<usize>,
+}
 
 #[derive(Debug)]
 enum Command {
@@ -33,25 +36,31 @@ impl Parking {
     /// A place, and the work of keeping it. That ends with the last way to it.
     pub(crate) fn new(lasts: Duration) -> (Parking, impl Future<Output = ()> + Send + 'static) {
         let (commands, from_clients) = mpsc::channel(COMMANDS);
-        (Parking(commands), run(from_clients, lasts))
+        let (publish, count) = watch::channel(0);
+        (Parking { commands, count }, run(from_clients, lasts, publish))
+    }
+
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        *self.count.borrow()
     }
 
     /// Has a call wait. None where there is no room.
     pub(crate) async fn park(&self, turn: Turn, whose: Arc<str>) -> Option<u64> {
         let (number, parked) = oneshot::channel();
-        self.0.send(Command::Park { turn: Box::new(turn), whose, number }).await.ok()?;
+        self.commands.send(Command::Park { turn: Box::new(turn), whose, number }).await.ok()?;
         parked.await.ok()?
     }
 
     /// Takes a call out. None where there is none of that number.
     pub(crate) async fn take(&self, number: u64) -> Option<Turn> {
         let (reply, taken) = oneshot::channel();
-        self.0.send(Command::Take { number, reply }).await.ok()?;
+        self.commands.send(Command::Take { number, reply }).await.ok()?;
         taken.await.ok().flatten().map(|it| *it)
     }
 }
 
-async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration) {
+async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration, count: watch::Sender<usize>) {
     let mut waiting: HashMap<u64, (Arc<str>, oneshot::Sender<Wish>)> = HashMap::new();
     let mut keeping = JoinSet::new();
     let mut last = 0;
@@ -86,6 +95,7 @@ async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration) {
                 }
             }
         }
+        count.send_replace(waiting.len());
     }
     keeping.shutdown().await;
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard::ask::{AskError, AskedBack, Behest, Question};
+use switchboard::audit::Provenance;
 use switchboard::calling::{Desk, ToolCall};
 use switchboard::catalogue::List;
 use switchboard::engine::Host;
@@ -23,7 +24,7 @@ use switchboard_config::principals::Principals;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::client::Guise;
 use switchboard_wire::era::Era;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Id, Payload, RemoteError};
 use switchboard_wire::reception::{self, Identity};
 use tokio::sync::watch;
 
@@ -31,8 +32,10 @@ use crate::attendant::{Attendant, Outlet};
 use crate::directory::Directory;
 use crate::guest::Guest;
 use crate::metering::Meters;
+use crate::spans::{Tracer, Underway};
 use crate::task_ledger::Ledger;
 use crate::token_seal::TokenSeal;
+use crate::trace_context::{self, TRACEPARENT, TraceContext};
 use crate::visiting::about;
 
 pub(crate) use states::{LASTS, State, foreign};
@@ -51,6 +54,7 @@ pub(crate) struct Relay {
     pub(crate) seal: TokenSeal,
     pub(crate) ledger: Ledger,
     pub(crate) meters: Meters,
+    pub(crate) tracer: Tracer,
     pub(crate) name: String,
     pub(crate) version: String,
     /// How much of its log each client wants to hear, by number.
@@ -69,6 +73,34 @@ pub(crate) struct Asked {
     pub(crate) params: Members,
     pub(crate) meta: Meta,
     pub(crate) outlet: Arc<dyn Outlet>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a question came from, for those who watch.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    id: Id,
+    /// The trace that the client says it belongs to.
+    pub(crate) trace: Option<TraceContext>,
+    /// The place in a trace that is ours.
+    pub(crate) span: Option<TraceContext>,
+}
+
+/// The longest name of a request that is recorded, in characters.
+const LONGEST_ID: usize = 100;
+
+impl Origin {
+    /// A question that its client calls so.
+    pub(crate) fn of(id: Id) -> Origin {
+        Origin { id, trace: None, span: None }
+    }
+
+    /// What the client calls it.
+    pub(crate) fn request(&self) -> String {
+        let json = self.id.as_json();
+        let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
+        text.chars().take(LONGEST_ID).collect()
+    }
 }
 
 impl Relay {
@@ -76,7 +108,7 @@ impl Relay {
         host: Host,
         desk: Desk,
         directory: watch::Receiver<Arc<Directory>>,
-        (name, version): (String, String),
+        tracer: Tracer,
     ) -> Relay {
         Relay {
             host,
@@ -84,8 +116,9 @@ impl Relay {
             seal: TokenSeal::new(),
             ledger: Ledger::default(),
             meters: Meters::default(),
-            name,
-            version,
+            tracer,
+            name: "switchboard".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             levels: watch::Sender::default(),
             desk,
             principals: watch::Sender::default(),
@@ -168,7 +201,17 @@ impl Relay {
     }
 
     /// Answers a question that is neither the beginning of a conversation nor about changes.
-    pub(crate) async fn answer(&self, asked: Asked) -> Result<Payload, RemoteError> {
+    pub(crate) async fn answer(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
+        self.meters.asked(&asked.method);
+        asked.origin.trace = TraceContext::of(&asked.meta);
+        let span = self.tracer.request(&asked);
+        asked.origin.span = span.context();
+        let outcome = self.finished(asked).await;
+        span.answered(&outcome);
+        outcome
+    }
+
+    async fn finished(&self, asked: Asked) -> Result<Payload, RemoteError> {
         let (era, method) = (asked.guest.era, asked.method.clone());
         let result = self.routed(asked).await;
         match era {
@@ -203,23 +246,38 @@ impl Relay {
         }
         self.tell_level_for(asked, server).await;
         let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
+        let span = self.tracer.upstream(asked, server);
         let answer = signs::told(asked, |progress| async {
             let question = Question {
                 params: Some(params.written()),
                 progress,
                 ..Question::harmless(asked.method.clone(), PATIENCE)
             };
-            let question = question.for_whom(self.behest(asked, attendant, server));
+            let question = question.for_whom(self.behest(asked, attendant, (server, &span)));
             let answer = self.host.ask_on_behalf(server, question).await;
             answer.map_err(|it| unanswered(&it))
         });
-        let answer = answer.await?;
-        Ok(self.wrapped(&whose, answer, Leave::NotAsked))
+        let answer = answer.await;
+        span.answered(&answer);
+        Ok(self.wrapped(&whose, answer?, Leave::NotAsked))
     }
 
-    fn behest(&self, asked: &Asked, attendant: Arc<Attendant>, server: &str) -> Behest {
+    /// The server is told that what it does belongs to the span, where there is one.
+    fn behest(
+        &self,
+        asked: &Asked,
+        attendant: Arc<Attendant>,
+        (server, span): (&str, &Underway),
+    ) -> Behest {
         let guest = &asked.guest;
-        let members = asked.meta.passed_on(guest.level());
+        let members = match span.context() {
+            None => asked.meta.passed_on(guest.level()),
+            Some(context) => {
+                let mut meta = asked.meta.clone();
+                meta.rest.put(TRACEPARENT, trace_context::text(&context.written()));
+                meta.passed_on(guest.level())
+            }
+        };
         Behest {
             attendant,
             guise: Guise { capabilities: Some(guest.capabilities.clone()), members },
@@ -229,6 +287,16 @@ impl Relay {
             },
             lane: self.directory.borrow().lane(guest, server),
         }
+    }
+}
+
+/// Where a call came from, for the records.
+fn provenance(asked: &Asked) -> Provenance {
+    let trace = asked.origin.span.or(asked.origin.trace);
+    Provenance {
+        session: asked.guest.session().map(str::to_owned).unwrap_or_default(),
+        request: asked.origin.request(),
+        trace: trace.map(|it| it.trace_id()).unwrap_or_default(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
-use crate::relay::Asked;
+use crate::relay::{Asked, Origin};
 use crate::turn::{Outcome, Step};
 use crate::visiting::{self, Visit};
 
@@ -183,12 +183,14 @@ impl Front {
                 Some((request, outcome.map(|()| object(&json!({})))))
             }
             _ => {
+                let origin = Origin::of(request.id.clone());
                 let asked = |method: Cow<'static, str>, outlet: Arc<dyn Outlet>| Asked {
                     guest,
                     method,
                     params,
                     meta,
                     outlet,
+                    origin,
                 };
                 self.begin_legacy(request, asked)
             }
@@ -241,7 +243,8 @@ impl Front {
         let guest = visiting::guest(self.principal.clone(), &meta);
         let gateway = self.gateway.clone();
         let (id, aside) = (request.id.clone(), request.aside());
-        let visit = Visit { guest, method: request.method.clone(), params, meta };
+        let method = request.method.clone();
+        let visit = Visit { guest, method, params, meta, id: id.clone() };
         self.begin(request, async move { listen_or_answer(&gateway, visit, &id, &aside).await });
         None
     }

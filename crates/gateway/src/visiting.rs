@@ -7,12 +7,12 @@ use serde_json::Value as Json;
 use switchboard::audit;
 use switchboard_wire::asked::{Members, Meta};
 use switchboard_wire::era::Era;
-use switchboard_wire::message::RemoteError;
+use switchboard_wire::message::{Id, RemoteError};
 use switchboard_wire::reception::{self, Reception};
 
 use crate::gateway::Gateway;
 use crate::guest::Guest;
-use crate::relay::{Asked, LASTS, State, foreign};
+use crate::relay::{Asked, LASTS, Origin, State, foreign};
 use crate::turn::Turn;
 
 /// A question.
@@ -22,6 +22,7 @@ pub(crate) struct Visit {
     pub(crate) method: Cow<'static, str>,
     pub(crate) params: Members,
     pub(crate) meta: Meta,
+    pub(crate) id: Id,
 }
 
 /// The client behind one question.
@@ -59,6 +60,7 @@ impl Gateway {
             params: std::mem::take(&mut visit.params),
             meta: visit.meta,
             outlet,
+            origin: Origin::of(visit.id),
         };
         Ok(Turn::begin(relay, (principal, about), asked))
     }

@@ -54,6 +54,68 @@ pub struct Record {
     pub duration_ms: u64,
     /// `ok`, `tool-error`, `denied`, `invalid`, `failed`, `timeout`, `cancelled`.
     pub outcome: String,
+    /// Where a client's call came from. Nothing of it in records of older versions.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+}
+
+/// Where a client's call came from, as far as that is known. Each is empty where it is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The session: not its name, which lets people in, but something made of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub session: String,
+    /// The request, as the client calls it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request: String,
+    /// The trace that it belongs to, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace: String,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Well.
+    Done,
+    /// The tool ran and says that it failed.
+    ToolError,
+    /// It was not permitted.
+    Denied,
+    /// It made no sense.
+    Invalid,
+    /// The server did not do it.
+    Failed,
+    /// The server took too long.
+    Timeout,
+    /// Nobody waited for it any more.
+    Cancelled,
+}
+
+impl Ended {
+    /// Every way, in the order of declaration.
+    pub const ALL: [Ended; 7] = [
+        Ended::Done,
+        Ended::ToolError,
+        Ended::Denied,
+        Ended::Invalid,
+        Ended::Failed,
+        Ended::Timeout,
+        Ended::Cancelled,
+    ];
+
+    /// The word for it in records.
+    pub fn id(self) -> &'static str {
+        match self {
+            Ended::Done => "ok",
+            Ended::ToolError => "tool-error",
+            Ended::Denied => "denied",
+            Ended::Invalid => "invalid",
+            Ended::Failed => "failed",
+            Ended::Timeout => "timeout",
+            Ended::Cancelled => "cancelled",
+        }
+    }
 }
 
 impl Record {
@@ -70,7 +132,8 @@ impl Record {
             verdict: String::new(),
             because: String::new(),
             duration_ms: 0,
-            outcome: "cancelled".to_owned(),
+            outcome: Ended::Cancelled.id().to_owned(),
+            provenance: Provenance::default(),
         }
     }
 
@@ -362,6 +425,18 @@ mod tests {
         let numbers: Vec<usize> =
             kept.iter().map(|it| it.tool.parse().expect("a number")).collect();
         assert!(numbers.is_sorted());
+    }
+
+    #[test]
+    fn a_record_says_where_it_came_from_only_where_that_is_known() {
+        let plain = serde_json::to_string(&record("a")).expect("JSON");
+        assert!(!plain.contains("session") && !plain.contains("trace"), "{plain}");
+        let mut known = record("a");
+        known.provenance.request = "7".to_owned();
+        let text = serde_json::to_string(&known).expect("JSON");
+        assert!(text.contains(r#""request":"7""#), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), known);
+        assert_eq!(serde_json::from_str::<Record>(&plain).expect("a record"), record("a"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
 use crate::ask::AskError;
-use crate::audit::{self, Audit, Record};
+use crate::audit::{self, Audit, Ended, Record};
 use crate::engine::Host;
 use crate::inquiry::Nobody;
 use crate::perform::Work;
@@ -155,6 +155,8 @@ pub type Consenting<'a> = Pin<Box<dyn Future<Output = Consented> + Send + 'a>>;
 /// What somebody is asked.
 #[derive(Debug)]
 pub struct PermissionQuestion<'a> {
+    /// Who wants to call: `cli`, or the name of a client behind which somebody else may stand.
+    pub caller: &'a str,
     /// The tool.
     pub tool: &'a Tool,
     /// The arguments.
@@ -235,7 +237,12 @@ impl Host {
     pub async fn call(&self, desk: &Desk, call: ToolCall) -> Result<Yield, CallFailure> {
         let mut recording = Recording::begin(desk, &call.caller, &call.exposed);
         let outcome = self.made(desk, call, &mut recording.record).await;
-        recording.record.outcome = word(&outcome).to_owned();
+        let ended = match &outcome {
+            Ok(it) if it.is_error => Ended::ToolError,
+            Ok(_) => Ended::Done,
+            Err(failure) => failure.into(),
+        };
+        recording.record.outcome = ended.id().to_owned();
         if let Err(CallFailure::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
@@ -255,8 +262,8 @@ impl Host {
         check(&tool, &call.arguments)?;
         let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
         let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let asked = (desk, &*desk.consent);
-        let permit = permit(asked, &tool, of_server, &call.arguments, said).await?;
+        let applicant = Applicant { caller: &call.caller, desk, consent: &*desk.consent };
+        let permit = permit(applicant, &tool, of_server, &call.arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
         let work = Work { host: self, desk, tool: &tool, call };
@@ -278,14 +285,23 @@ fn check(tool: &Tool, arguments: &Json) -> Result<(), CallFailure> {
         .map_err(|faults| CallFailure::Arguments { tool: tool.exposed.clone(), faults })
 }
 
+/// Who wants to call, what that depends on, and who is asked.
+#[derive(Clone, Copy)]
+struct Applicant<'a> {
+    caller: &'a str,
+    desk: &'a Desk,
+    consent: &'a dyn Consent,
+}
+
 /// Rules first, then somebody. A tool that changed since it was approved is not the one that was approved.
 async fn permit(
-    (desk, consent): (&Desk, &dyn Consent),
+    applicant: Applicant<'_>,
     tool: &Arc<Tool>,
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
     said: &mut String,
 ) -> Result<Permit, CallFailure> {
+    let Applicant { caller, desk, consent } = applicant;
     let (server, name) = (tool.prefix.as_str(), naming::as_in_rules(&tool.name));
     let rules = desk.rules.now();
     match tool.kind {
@@ -306,7 +322,7 @@ async fn permit(
         (Effect::Deny, _) => return Err(denied(because)),
         (Effect::Allow, Standing::Same) => return Ok(Permit { because }),
         (Effect::Allow, Standing::New) => {
-            pin((desk, consent), fingerprint, tool).await;
+            pin(applicant, fingerprint, tool).await;
             return Ok(Permit { because });
         }
         (Effect::Allow, Standing::Changed(alteration)) => {
@@ -327,11 +343,11 @@ async fn permit(
         (Effect::Ask, Standing::Same | Standing::New) => (because, None),
     };
     let suggestions = useful(&rules, &request, desk.mode);
-    let ask = PermissionQuestion { tool, arguments, because, suggestions, alteration };
+    let ask = PermissionQuestion { caller, tool, arguments, because, suggestions, alteration };
     match consent.consent(&ask).await {
         Consented::Yes { who, holds } => {
-            pin((desk, consent), fingerprint, tool).await;
-            remember((desk, consent), holds).await;
+            pin(applicant, fingerprint, tool).await;
+            remember(applicant, holds).await;
             Ok(Permit { because: who })
         }
         Consented::No(because) => Err(denied(because)),
@@ -360,7 +376,7 @@ fn useful(rules: &Rules, request: &Request<'_>, mode: Mode) -> Vec<Suggestion> {
 
 /// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
 async fn pin(
-    (desk, consent): (&Desk, &dyn Consent),
+    Applicant { desk, consent, .. }: Applicant<'_>,
     fingerprint: Option<&Fingerprint>,
     tool: &Arc<Tool>,
 ) {
@@ -372,7 +388,7 @@ async fn pin(
     }
 }
 
-async fn remember((desk, consent): (&Desk, &dyn Consent), holds: Holds) {
+async fn remember(Applicant { desk, consent, .. }: Applicant<'_>, holds: Holds) {
     let rules = desk.rules.clone();
     match holds {
         Holds::Once => {}
@@ -408,14 +424,14 @@ pub fn request<'a>(
     }
 }
 
-fn word(outcome: &Result<Yield, CallFailure>) -> &'static str {
-    match outcome {
-        Ok(it) if it.is_error => "tool-error",
-        Ok(_) => "ok",
-        Err(CallFailure::NoTool { .. } | CallFailure::Arguments { .. }) => "invalid",
-        Err(CallFailure::Denied { .. }) => "denied",
-        Err(CallFailure::Ask(AskError::Timeout { .. })) => "timeout",
-        Err(CallFailure::Ask(_)) => "failed",
+impl From<&CallFailure> for Ended {
+    fn from(failure: &CallFailure) -> Ended {
+        match failure {
+            CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => Ended::Invalid,
+            CallFailure::Denied { .. } => Ended::Denied,
+            CallFailure::Ask(AskError::Timeout { .. }) => Ended::Timeout,
+            CallFailure::Ask(_) => Ended::Failed,
+        }
     }
 }
 

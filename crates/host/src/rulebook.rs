@@ -43,11 +43,12 @@ impl Rulebook {
     }
 
     /// The same rules for somebody else, whose answers for a session are their own. The configuration's changes reach
-    /// both only through [`Rulebook::replace`]; answers for good are for whoever owns the settings to give.
+    /// both only through [`Rulebook::replace`]. Answers for good are still written to the owner's settings, so that only
+    /// whoever owns them may give one.
     pub fn for_another(&self) -> Rulebook {
         let configured = self.pages.borrow().configured.clone();
         let pages = Pages { all: configured.clone(), configured, added: Vec::new() };
-        Rulebook { pages: watch::Sender::new(pages), file: None }
+        Rulebook { pages: watch::Sender::new(pages), file: self.file.clone() }
     }
 
     /// The rules now.

@@ -17,6 +17,7 @@ const SHARED: &[&str] = &[
     "edits.rs",
     "hostile.rs",
     "killed.rs",
+    "observed.rs",
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",

@@ -17,6 +17,9 @@ pub struct Audit {
     /// Only calls of this server
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
+    /// Only calls of this caller: cli, or a client of a gateway
+    #[arg(long, value_name = "NAME")]
+    pub caller: Option<String>,
     /// Only calls that ended so: ok, tool-error, denied, invalid, failed, timeout, cancelled
     #[arg(long, value_name = "WORD")]
     pub outcome: Option<String>,
@@ -32,6 +35,7 @@ pub fn run(arguments: &Audit, session: &Session) -> Result<Done, Failure> {
         Failure::new(Exit::Failure, "the audit log cannot be read").because(error)
     })?;
     records.retain(|it| arguments.server.as_ref().is_none_or(|name| it.server == *name));
+    records.retain(|it| arguments.caller.as_ref().is_none_or(|name| it.caller == *name));
     records.retain(|it| arguments.outcome.as_ref().is_none_or(|word| it.outcome == *word));
     if arguments.count > 0 {
         records.drain(..records.len().saturating_sub(arguments.count));

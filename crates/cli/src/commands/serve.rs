@@ -3,12 +3,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
-use switchboard_gateway::{Names, Sharing, Terms, ToolsShown, exposing};
+use switchboard_gateway::{
+    MetricsReaders, Names, Sharing, Terms, ToolsShown, WaitingRoom, exposing,
+};
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
@@ -18,6 +21,9 @@ use crate::report;
 use crate::session::Session;
 use crate::standard_streams;
 use crate::workbench;
+
+/// No call waits longer for an answer, in seconds.
+const LONGEST_WAIT: u64 = 24 * 3600;
 
 /// Arguments of `swb serve`.
 #[derive(Debug, Args)]
@@ -48,6 +54,9 @@ pub struct Serve {
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
     pub mode: Option<Mode>,
+    /// How long a call waits for `swb approvals`, in seconds, where its client can ask nobody; 0: nobody is asked
+    #[arg(long, value_name = "SECONDS", default_value_t = WaitingRoom::USUAL.as_secs(), requires = "pool")]
+    pub approval_timeout: u64,
     /// Let in who has a token of this file: one `name: token` a line
     #[arg(long, value_name = "FILE", requires = "http")]
     pub token_file: Option<PathBuf>,
@@ -63,6 +72,9 @@ pub struct Serve {
     /// A name that we are reached by, besides the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub allow_host: Vec<String>,
+    /// Let everybody read /metrics, also those who may not come in; otherwise it wants a token as clients do
+    #[arg(long, requires = "http")]
+    pub metrics_open: bool,
     /// A web page's origin that may use us; may be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
@@ -106,7 +118,7 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
     let (roots, client_roots) = folders(arguments, session)?;
     if arguments.http.is_some() {
         let mut service = service(arguments, session)?;
-        service.what = What::Workspace(workbench::settings(session, roots, client_roots));
+        service.what = What::Workspace(Box::new(workbench::settings(session, roots, client_roots)));
         // Every client has a place of its own.
         service.terms.sharing = Sharing::Session;
         service.terms.names = Names::Plain;
@@ -144,6 +156,10 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
             hosts: arguments.allow_host.clone(),
             origins: arguments.allow_origin.clone(),
             url: arguments.url.clone(),
+            metrics: match arguments.metrics_open {
+                true => MetricsReaders::Everybody,
+                false => MetricsReaders::Admitted,
+            },
         }),
     };
     // Who can be told apart is kept apart.
@@ -156,7 +172,8 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
         tools: arguments.tools,
         sharing,
     };
-    Ok(Service { what: What::Configured, terms, mode: arguments.mode, http })
+    let approval = Duration::from_secs(arguments.approval_timeout.min(LONGEST_WAIT));
+    Ok(Service { what: What::Configured, terms, mode: arguments.mode, approval, http })
 }
 
 /// Nobody is let in by omission.

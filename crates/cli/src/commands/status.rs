@@ -174,7 +174,8 @@ fn watch(
         };
         let mut follower =
             Follower::start(session.surroundings(), &configuration).map_err(cannot)?;
-        let control = control::serve(host.clone(), &session.machine.places.running());
+        let subjects = control::Subjects { host: host.clone(), waiting: None };
+        let control = control::serve(subjects, &session.machine.places.running());
         let mut screen = Screen { session, drawn: 0, known: BTreeMap::new() };
         let mut configuration = configuration;
         live::apply(host, &configuration, &all_names(arguments)).await;

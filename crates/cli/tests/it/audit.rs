@@ -16,6 +16,8 @@ fn calls_are_shown_the_last_ones_and_by_server_or_outcome() {
     scene.write("~/.local/state/switchboard/audit.jsonl", &log);
     insta::assert_snapshot!(scene.swb(&["audit"]).ok());
     assert_eq!(scene.swb(&["audit", "--server", "b", "--outcome", "ok"]).ok().lines().count(), 2);
+    assert_eq!(scene.swb(&["audit", "--caller", "cli"]).ok().lines().count(), 4);
+    assert_eq!(scene.swb(&["audit", "--caller", "ada"]).ok(), "No calls.\n");
     assert_eq!(scene.swb(&["audit", "-n", "1"]).ok().lines().count(), 2);
     assert!(!scene.swb(&["audit", "--json"]).ok().contains('\u{1b}'));
 }

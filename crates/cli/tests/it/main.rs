@@ -3,6 +3,7 @@
 mod add;
 mod add_json;
 mod adversity;
+mod approvals;
 mod approve;
 mod audit;
 mod auth;
@@ -26,6 +27,7 @@ mod login;
 mod logout;
 mod logs;
 mod man;
+mod observed;
 mod overview;
 mod paths;
 mod permissions;

@@ -49,6 +49,7 @@ impl Lobby {
             return None;
         }
         let id = name();
+        guest.be_in_session(&id);
         let (session, task) = SessionTask::new(
             id.clone(),
             guest,

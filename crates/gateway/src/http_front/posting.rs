@@ -26,7 +26,8 @@ use super::{HttpFront, told as said};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::Listening;
-use crate::relay::Asked;
+use crate::relay::{Asked, Origin};
+use crate::trace_context;
 use crate::turn::{Outcome, Step, Turn};
 use crate::visiting::{self, Visit};
 
@@ -131,22 +132,28 @@ impl HttpFront {
                 return accepted();
             }
         };
-        let _legacy_headers_say_nothing_more = headers;
-        self.asked_in_session(session, question).await
+        self.asked_in_session(session, question, headers).await
     }
 
-    async fn asked_in_session(&self, session: Arc<Session>, question: Question) -> Response<Body> {
+    async fn asked_in_session(
+        &self,
+        session: Arc<Session>,
+        question: Question,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
         let Question { id, method, params } = question;
-        let (params, meta) = match read(params.as_ref()) {
+        let (params, mut meta) = match read(params.as_ref()) {
             Ok(read) => read,
             Err(error) => return error_to(Some(id), error, StatusCode::BAD_REQUEST),
         };
+        trace_context::adopt(&mut meta, headers);
         match of_the_session_itself(&session, &method, &params).await {
             Some(outcome) => answer(id, outcome, StatusCode::OK),
             None => {
                 let (say, notes) = mpsc::channel(NOTES);
                 let outlet = Arc::new(SessionOutlet { session: Arc::downgrade(&session), say });
-                let asked = Asked { guest: session.guest.clone(), method, params, meta, outlet };
+                let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
+                let asked = Asked { guest, method, params, meta, outlet, origin };
                 let relay = self.gateway.relay.clone();
                 let work: Work = Box::pin(async move { relay.answer(asked).await });
                 worked(&session, id, work, notes).await
@@ -166,10 +173,11 @@ impl HttpFront {
             // Without a session there is nobody that it could be said to.
             Message::Notification { .. } | Message::Answer { .. } => return accepted(),
         };
-        let (params, meta) = match read(question.params.as_ref()) {
+        let (params, mut meta) = match read(question.params.as_ref()) {
             Ok(read) => read,
             Err(error) => return error_to(Some(question.id), error, StatusCode::BAD_REQUEST),
         };
+        trace_context::adopt(&mut meta, headers);
         let is_modern = meta.version.is_some()
             || asked::names_modern(headers)
             || question.method == "server/discover";
@@ -215,7 +223,7 @@ impl HttpFront {
             return error_to(Some(id), error, StatusCode::BAD_REQUEST);
         }
         let guest = visiting::guest(principal, &meta);
-        let visit = Visit { guest, method, params, meta };
+        let visit = Visit { guest, method, params, meta, id: id.clone() };
         match &*visit.method {
             "subscriptions/listen" => self.listening(visit, id).await,
             _ => match self.gateway.visit(visit).await {
@@ -414,11 +422,9 @@ impl HttpFront {
                         let (say, _nobody_reads) = mpsc::channel(1);
                         let outlet =
                             Arc::new(SessionOutlet { session: Arc::downgrade(session), say });
-                        let guest = session.guest.clone();
-                        self.gateway
-                            .relay
-                            .answer(Asked { guest, method, params, meta, outlet })
-                            .await
+                        let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
+                        let asked = Asked { guest, method, params, meta, outlet, origin };
+                        self.gateway.relay.answer(asked).await
                     }
                 }
             }

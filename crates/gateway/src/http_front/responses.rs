@@ -17,6 +17,11 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     with(status, TEXT, Bytes::from_static(text.as_bytes()))
 }
 
+/// A text of another kind.
+pub(super) fn page(text: String, kind: &'static str) -> Response<Body> {
+    with(StatusCode::OK, HeaderValue::from_static(kind), text.into())
+}
+
 /// A refusal of ours, as an error that belongs to no question.
 pub(super) fn refused(status: StatusCode, reason: &str) -> Response<Body> {
     let error = RemoteError { code: -32000, message: reason.to_owned(), data: None };

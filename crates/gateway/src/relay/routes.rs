@@ -257,7 +257,8 @@ impl Relay {
         }
         let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
         if let Some(question) = self.level_wanted(Some(level)) {
-            let question = question.for_whom(self.behest(asked, attendant, server));
+            let span = self.tracer.upstream(asked, server);
+            let question = question.for_whom(self.behest(asked, attendant, (server, &span)));
             let _it_says_what_it_likes = self.host.ask_on_behalf(server, question).await;
         }
     }

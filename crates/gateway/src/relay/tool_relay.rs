@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use switchboard::audit::Ended;
 use switchboard::calling::{CallFailure, RelayedCall};
 use switchboard::pool::tool::Tool;
 use switchboard_wire::asked::Members;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::routes::no_such;
 use super::states::{Leave, Whose};
-use super::{Asked, PATIENCE, Relay, object, signs, unanswered};
+use super::{Asked, PATIENCE, Relay, object, provenance, signs, unanswered};
 use crate::attendant::Attendant;
 use crate::consenting::ClientConsent;
 use crate::search_tools;
@@ -57,7 +58,8 @@ impl Relay {
         }
         self.tell_level_for(asked, &call.tool.server).await;
         let desk = self.desk(principal);
-        let behest = self.behest(asked, attendant.clone(), &call.tool.server);
+        let span = self.tracer.upstream_call(asked, &call.tool.server, &call.tool.name);
+        let behest = self.behest(asked, attendant.clone(), (&call.tool.server, &span));
         let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
         let relayed = RelayedCall {
             caller: principal,
@@ -69,10 +71,12 @@ impl Relay {
             progress,
             behest,
             consent: &consent,
+            provenance: provenance(asked),
         };
-        let began = self.meters.began();
-        let outcome = self.host.relay(&desk, relayed).await;
-        self.meters.called(&call.tool.server, began, &outcome);
+        let measured = self.meters.call(&call.tool.server);
+        let (ended, outcome) = self.host.relay(&desk, relayed).await;
+        measured.over(ended);
+        span.ended(Some(ended).filter(|it| *it != Ended::Done).map(Ended::id));
         let result = outcome.or_else(failed)?;
         self.ledger.note(&result, &call.tool.server, principal);
         let leave = if attendant.has_leave() { Leave::Given } else { Leave::NotAsked };

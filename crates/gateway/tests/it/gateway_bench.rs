@@ -19,7 +19,7 @@ use switchboard::places::Places;
 use switchboard::rulebook::Rulebook;
 use switchboard_auth::verify::{BearerList, Doorkeeper};
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, Terms};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, Terms};
 use switchboard_wire::introduction::Ability;
 use switchboard_wire::memory::{MemoryLink, pair};
 use tempfile::TempDir;
@@ -107,6 +107,7 @@ impl House {
             doorkeeper: doorkeeper(&folder, plan.clients),
             largest_request: plan.largest_request,
             idle: plan.idle,
+            metrics: MetricsReaders::Admitted,
         };
         let (stop, mut stopped) = watch::channel(false);
         let serving = gateway.clone();

@@ -12,9 +12,9 @@ use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
 
-use super::{CallFailure, Consent, Desk, Recording, ToolCall, permit};
+use super::{Applicant, CallFailure, Consent, Desk, Recording, ToolCall, permit};
 use crate::ask::{AskError, Behest, Question, Repeat, TOOL_CALL};
-use crate::audit::{self, Record};
+use crate::audit::{self, Ended, Provenance, Record};
 use crate::calling::Permit;
 use crate::engine::Host;
 use crate::perform::Work;
@@ -41,6 +41,8 @@ pub struct RelayedCall<'a> {
     pub behest: Behest,
     /// Who is asked for leave.
     pub consent: &'a dyn Consent,
+    /// Where it came from, for the records.
+    pub provenance: Provenance,
 }
 
 impl std::fmt::Debug for RelayedCall<'_> {
@@ -50,15 +52,25 @@ impl std::fmt::Debug for RelayedCall<'_> {
 }
 
 impl Host {
-    /// Passes a call on, and records it whatever becomes of it.
-    pub async fn relay(&self, desk: &Desk, call: RelayedCall<'_>) -> Result<Payload, CallFailure> {
+    /// Passes a call on, and records it whatever becomes of it. Says how it ended besides.
+    pub async fn relay(
+        &self,
+        desk: &Desk,
+        mut call: RelayedCall<'_>,
+    ) -> (Ended, Result<Payload, CallFailure>) {
         let mut recording = Recording::begin(desk, call.caller, call.called);
+        recording.record.provenance = std::mem::take(&mut call.provenance);
         let outcome = self.relayed(desk, call, &mut recording.record).await;
-        recording.record.outcome = word(&outcome).to_owned();
+        let ended = match &outcome {
+            Ok(result) if is_error(result) => Ended::ToolError,
+            Ok(_) => Ended::Done,
+            Err(failure) => failure.into(),
+        };
+        recording.record.outcome = ended.id().to_owned();
         if let Err(CallFailure::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
-        outcome
+        (ended, outcome)
     }
 
     async fn relayed(
@@ -77,7 +89,8 @@ impl Host {
         record.arguments = audit::digest(&arguments);
         let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
         let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let leave = permit((desk, call.consent), tool, of_server, &arguments, said).await?;
+        let applicant = Applicant { caller: call.caller, desk, consent: call.consent };
+        let leave = permit(applicant, tool, of_server, &arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&leave.because);
         match tool.kind {
@@ -159,17 +172,6 @@ fn written(
 
 fn put_text(text: &mut BytesMut, word: &str) {
     serde_json::to_writer(text.writer(), word).expect("a text can be written to memory");
-}
-
-fn word(outcome: &Result<Payload, CallFailure>) -> &'static str {
-    match outcome {
-        Ok(result) if is_error(result) => "tool-error",
-        Ok(_) => "ok",
-        Err(CallFailure::NoTool { .. } | CallFailure::Arguments { .. }) => "invalid",
-        Err(CallFailure::Denied { .. }) => "denied",
-        Err(CallFailure::Ask(AskError::Timeout { .. })) => "timeout",
-        Err(CallFailure::Ask(_)) => "failed",
-    }
 }
 
 /// Looking for the word first keeps large results unread.

@@ -1,0 +1,162 @@
+//! A call that somebody may allow, as they are shown it: what it is, what is odd about it, and the rules that would
+//! answer for it next time. Who asks and how the answer is used is left to `person` and `commands::approvals`.
+
+use std::fmt::Write;
+
+use serde_json::Value as Json;
+use switchboard::calling::PermissionQuestion;
+use switchboard::config::permission::{Breadth, Suggestion};
+use switchboard::config::shown::printable;
+use switchboard::pin::{Alteration, Change};
+use switchboard_gateway::Waiting;
+
+use crate::keyboard::Keyboard;
+use crate::report;
+use crate::style::{Meaning, paint};
+
+/// The most of a tool's arguments that is shown at once.
+const SHOWN: usize = 4000;
+
+/// A call.
+#[derive(Debug)]
+pub struct Proposal<'a> {
+    /// The client that wants it, where it is not the person's own call.
+    pub client: Option<&'a str>,
+    /// The server.
+    pub server: &'a str,
+    /// The tool, by the server's own name.
+    pub tool: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Json,
+    /// What is odd about the tool.
+    pub flags: Vec<String>,
+    /// What changed about it since it was approved, where something did.
+    pub alteration: Option<&'a Alteration>,
+    /// Why it is asked.
+    pub because: &'a str,
+    /// The rules that would answer it next time, narrowest first.
+    pub suggestions: &'a [Suggestion],
+}
+
+impl<'a> Proposal<'a> {
+    /// A call of this program.
+    pub fn of_question(ask: &'a PermissionQuestion<'a>) -> Proposal<'a> {
+        Proposal {
+            client: None,
+            server: &ask.tool.server,
+            tool: &ask.tool.name,
+            arguments: ask.arguments,
+            flags: ask.tool.flags().iter().map(ToString::to_string).collect(),
+            alteration: ask.alteration.as_ref(),
+            because: &ask.because,
+            suggestions: &ask.suggestions,
+        }
+    }
+
+    /// A call that waits at a gateway.
+    pub fn of_waiting(waiting: &'a Waiting) -> Proposal<'a> {
+        Proposal {
+            client: Some(&waiting.caller),
+            server: &waiting.server,
+            tool: &waiting.tool,
+            arguments: &waiting.arguments,
+            flags: waiting.flags.clone(),
+            alteration: waiting.alteration.as_ref(),
+            because: &waiting.because,
+            suggestions: &waiting.suggestions,
+        }
+    }
+
+    /// The rule about the tool, where one would help.
+    pub fn of_tool(&self) -> Option<&'a Suggestion> {
+        self.suggestions.iter().find(|it| it.breadth == Breadth::Tool)
+    }
+
+    /// The question, with the letters that answer it.
+    pub fn question(&self) -> String {
+        let strong = |text: &str| paint(Meaning::Strong, printable(text)).to_string();
+        let mut text = match self.client {
+            Some(client) => format!("{} wants ", strong(client)),
+            None => format!("{} wants to run ", strong(self.server)),
+        };
+        let _infallible = match self.client {
+            Some(_) => writeln!(text, "{} to run {}", strong(self.server), strong(self.tool)),
+            None => writeln!(text, "{}", strong(self.tool)),
+        };
+        text.push_str(&self.arguments(SHOWN));
+        for flag in &self.flags {
+            let _infallible = writeln!(text, "{} {}", paint(Meaning::Bad, "odd:"), printable(flag));
+        }
+        if let Some(alteration) = self.alteration {
+            text.push_str(&difference(alteration));
+        }
+        let _infallible = writeln!(text, "({})", printable(self.because));
+        text.push_str("  y  once\n");
+        if self.of_tool().is_some() {
+            if self.client.is_some() {
+                text.push_str("  s  this tool, for this client, while the gateway runs\n");
+            }
+            text.push_str("  a  always, as a rule in your settings for this project\n");
+        }
+        text.push_str("  n  no (also Enter)\n");
+        text
+    }
+
+    /// The arguments, at most so many characters of them.
+    pub fn arguments(&self, most: usize) -> String {
+        let has_some = self.arguments.as_object().is_none_or(|members| !members.is_empty());
+        let all = if has_some { format!("{:#}", self.arguments) } else { String::new() };
+        let mut text = String::new();
+        for line in all.chars().take(most).collect::<String>().lines() {
+            let _infallible = writeln!(text, "  {}", printable(line));
+        }
+        let left = all.chars().count().saturating_sub(most);
+        if left > 0 {
+            let _infallible = writeln!(text, "  … {left} more characters; v shows them all");
+        }
+        text
+    }
+}
+
+fn difference(alteration: &Alteration) -> String {
+    let mut text = String::from("It is not what it was when it was approved:\n");
+    for (change, line) in &alteration.lines {
+        let line = printable(line);
+        let _infallible = match change {
+            Change::Added => writeln!(text, "{}", paint(Meaning::Good, format!("  + {line}"))),
+            Change::Removed => writeln!(text, "{}", paint(Meaning::Bad, format!("  - {line}"))),
+            Change::Kept => writeln!(text, "    {line}"),
+        };
+    }
+    text
+}
+
+/// Which of the rules is meant.
+pub async fn chosen_rule(
+    keyboard: &mut Keyboard,
+    suggestions: &[Suggestion],
+) -> Option<Suggestion> {
+    let usual = suggestions.iter().position(|it| it.breadth == Breadth::Tool)?;
+    let mut text = String::from("Which calls?\n");
+    for (index, it) in suggestions.iter().enumerate() {
+        let about = match it.breadth {
+            Breadth::Arguments => "with these arguments",
+            Breadth::Tool => "this tool",
+            Breadth::Server => "every tool of the server",
+        };
+        let _infallible = writeln!(text, "  {}  {about}: {}", index + 1, it.rule.shown());
+    }
+    report::aside(&text);
+    loop {
+        report::aside(&format!("[{}] ", usual + 1));
+        let line = keyboard.line().await?;
+        let chosen = match line.trim() {
+            "" => Some(usual),
+            number => number.parse::<usize>().ok().and_then(|it| it.checked_sub(1)),
+        };
+        match chosen.and_then(|it| suggestions.get(it)) {
+            Some(suggestion) => return Some(suggestion.clone()),
+            None => report::aside("one of the numbers above\n"),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `swb approvals`: calls of a gateway's clients that wait for whoever runs it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use testkit::processes::wait_until;
+use testkit::{Scene, Script, Scripted, Terminal};
+
+use crate::support::{USER, json as json_of, local_settings, scene};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A gateway in front of a scripted server, and clients that can ask nobody.
+pub struct GatewayProcess {
+    child: Child,
+    pub address: String,
+}
+
+impl GatewayProcess {
+    pub fn start(scene: &Scene, more: &[&str]) -> GatewayProcess {
+        scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+        let arguments = ["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"];
+        let mut command = scene.command(&scene.project(), &[&arguments[..], more].concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it can be started");
+        let mut line = String::new();
+        let output = child.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it says where it is");
+        let address = line.trim().strip_prefix("listening on http://").expect(&line);
+        let address = address.strip_suffix("/mcp").expect("the path").to_owned();
+        GatewayProcess { child, address }
+    }
+
+    /// Sends a call and leaves the connection open.
+    fn send(&self, text: &str) -> TcpStream {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "mcp__s__echo", "arguments": {"text": text, "apiKey": "canary"},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        }});
+        let body = call.to_string();
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: mcp__s__echo\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n",
+            self.address,
+            body.len(),
+        );
+        stream.write_all(head.as_bytes()).expect("it reads");
+        stream.write_all(body.as_bytes()).expect("it reads");
+        stream
+    }
+
+    /// Calls, and waits for the whole response on a thread.
+    pub fn call(&self, text: &str) -> JoinHandle<String> {
+        let mut stream = self.send(text);
+        stream.set_read_timeout(Some(SOON)).expect("a time");
+        thread::spawn(move || {
+            let mut response = String::new();
+            stream.read_to_string(&mut response).expect("it answers");
+            response
+        })
+    }
+
+    /// Ends it, and comes back with what it said besides.
+    pub fn end(mut self) -> String {
+        let number = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &number]).status();
+        assert!(sent.expect("kill can be run").success());
+        let mut said = String::new();
+        let errors = self.child.stderr.as_mut().expect("it is piped");
+        errors.read_to_string(&mut said).expect("text");
+        assert!(self.child.wait().expect("it is ours").success(), "{said}");
+        said
+    }
+}
+
+/// What waits, once so many calls do.
+fn waiting(scene: &Scene, count: usize) -> Vec<Json> {
+    wait_until(SOON, "so many calls wait", || {
+        let listed = json_of(scene, &["approvals", "--json"]);
+        let calls = listed["waiting"].as_array().expect("a list").clone();
+        (calls.len() == count).then_some(calls)
+    })
+}
+
+#[test]
+fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
+    let scene = scene();
+    assert_eq!(scene.swb(&["approvals"]).ok(), "Nothing waits.\n");
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let call = gateway.call("hello");
+    let calls = waiting(&scene, 1);
+    assert_eq!(calls[0]["tool"], "echo");
+    assert_eq!(calls[0]["arguments"], json!({"text": "hello", "apiKey": "•••"}));
+    assert!(calls[0]["because"].as_str().is_some_and(|it| !it.is_empty()), "{calls:?}");
+    let listed = scene.swb(&["approvals"]);
+    let lines: Vec<&str> = listed.ok().lines().collect();
+    assert_eq!(lines.len(), 2, "{}", listed.shown());
+    assert!(lines[1].starts_with("1 ") && lines[1].contains("echo"), "{}", listed.shown());
+    let allowed = scene.swb(&["approvals", "allow", "1"]);
+    assert!(allowed.ok().starts_with("`echo` of `s` is allowed for "), "{}", allowed.shown());
+    let response = call.join().expect("it answers");
+    assert!(response.contains(r#""text":"hello""#), "{response}");
+    insta::assert_snapshot!(scene.swb(&["approvals", "allow", "1"]).fails(5), @r"
+    error: no call 1 waits
+
+    hint: `swb approvals` lists those that do
+    ");
+    // It was for this call alone.
+    let again = gateway.call("again");
+    waiting(&scene, 1);
+    scene.swb(&["approvals", "deny", "2", "--reason", "not today"]).ok();
+    let response = again.join().expect("it answers");
+    assert!(response.contains("whoever runs the gateway says: not today"), "{response}");
+    let said = gateway.end();
+    assert!(said.contains("`swb approvals allow 1`"), "{said}");
+    assert!(!said.contains("canary"), "{said}");
+    let audit = json_of(&scene, &["audit", "--json"]);
+    let outcomes: Vec<&Json> =
+        audit["calls"].as_array().expect("a list").iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["ok", "denied"]);
+    assert_eq!(audit["calls"][0]["because"], "whoever runs the gateway said yes");
+}
+
+#[test]
+fn an_answer_holds_for_the_session_or_for_good() {
+    let scene = scene();
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let call = gateway.call("one");
+    waiting(&scene, 1);
+    scene.swb(&["approvals", "allow", "1", "--session"]).ok();
+    assert!(call.join().expect("it answers").contains(r#""text":"one""#));
+    let response = gateway.call("two").join().expect("it answers");
+    assert!(response.contains(r#""text":"two""#), "{response}");
+    assert!(!local_settings(&scene).exists());
+    gateway.end();
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let call = gateway.call("three");
+    waiting(&scene, 1);
+    scene.swb(&["approvals", "allow", "1", "--always"]).ok();
+    assert!(call.join().expect("it answers").contains(r#""text":"three""#));
+    gateway.end();
+    let settings = std::fs::read_to_string(local_settings(&scene)).expect("a file");
+    assert!(settings.contains("mcp__s__echo"), "{settings}");
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let response = gateway.call("four").join().expect("it answers");
+    assert!(response.contains(r#""text":"four""#), "{response}");
+    gateway.end();
+}
+
+#[test]
+fn a_call_is_withdrawn_with_its_client_and_denied_when_its_time_is_over() {
+    let scene = scene();
+    let gateway = GatewayProcess::start(&scene, &["--approval-timeout", "1"]);
+    let response = gateway.call("late").join().expect("it answers");
+    assert!(response.contains("nobody answered within 1 s"), "{response}");
+    gateway.end();
+    let gateway = GatewayProcess::start(&scene, &["--approval-timeout", "0"]);
+    let response = gateway.call("nobody").join().expect("it answers");
+    assert!(response.contains("nobody is asked here"), "{response}");
+    gateway.end();
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let stream = gateway.send("gone");
+    waiting(&scene, 1);
+    drop(stream);
+    waiting(&scene, 0);
+    gateway.end();
+}
+
+#[test]
+fn who_watches_is_asked_about_one_call_after_the_other() {
+    let scene = scene();
+    let refused = scene.swb(&["approvals", "--watch"]);
+    assert!(refused.fails(2).contains("nobody is here to be asked"), "{}", refused.shown());
+    let gateway = GatewayProcess::start(&scene, &[]);
+    let first = gateway.call("one");
+    waiting(&scene, 1);
+    let second = gateway.call("two");
+    waiting(&scene, 2);
+    let mut terminal = Terminal::start(&scene.command(&scene.project(), &["approvals", "--watch"]));
+    terminal.sees("wants s to run echo").sees("\"text\": \"one\"").sees("? ").types("y\n");
+    assert!(first.join().expect("it answers").contains(r#""text":"one""#));
+    terminal.sees("\"text\": \"two\"").sees("? ").types("n\n");
+    let denied = second.join().expect("it answers");
+    assert!(denied.contains("whoever runs the gateway said no"), "{denied}");
+    let stream = gateway.send("three");
+    terminal.sees("\"text\": \"three\"").sees("? ");
+    drop(stream);
+    terminal.sees("(the call is over)").types("\u{3}");
+    assert_eq!(terminal.ends().0, 0);
+    gateway.end();
+}
+
+#[test]
+fn a_number_that_two_gateways_have_needs_its_process() {
+    let scene = scene();
+    let gateways = [GatewayProcess::start(&scene, &[]), GatewayProcess::start(&scene, &[])];
+    let calls = gateways.each_ref().map(|it| it.call("both"));
+    let waiting = waiting(&scene, 2);
+    let refused = scene.swb(&["approvals", "allow", "1"]);
+    assert!(refused.fails(6).contains("several gateways have a call 1"), "{}", refused.shown());
+    for call in &waiting {
+        scene.swb(&["approvals", "allow", &format!("{}.1", call["process"])]).ok();
+    }
+    for call in calls {
+        assert!(call.join().expect("it answers").contains(r#""text":"both""#));
+    }
+    for gateway in gateways {
+        gateway.end();
+    }
+}

@@ -1,0 +1,65 @@
+//! What the system says about this process. Only Linux says it in files; elsewhere there is nothing.
+
+use std::fs;
+
+/// This process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct ProcessFacts {
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) virtual_bytes: Option<u64>,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) threads: Option<u64>,
+}
+
+impl ProcessFacts {
+    /// As it is now.
+    pub(crate) fn now() -> ProcessFacts {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let files = fs::read_dir("/proc/self/fd").ok();
+        ProcessFacts {
+            // One of them is the folder that is being read.
+            open_files: files.map(|it| (it.count() as u64).saturating_sub(1)),
+            ..ProcessFacts::read(&stat, rustix::param::clock_ticks_per_second(), page_size())
+        }
+    }
+
+    /// Reads the line; its second field is a name in parentheses that may hold anything.
+    fn read(stat: &str, ticks: u64, page: u64) -> ProcessFacts {
+        let behind = stat.rsplit_once(')').map(|it| it.1).unwrap_or_default();
+        let fields: Vec<&str> = behind.split_whitespace().collect();
+        let number = |place: usize| fields.get(place).and_then(|it| it.parse::<u64>().ok());
+        let ran = number(11).zip(number(12)).map(|(ours, systems)| ours + systems);
+        ProcessFacts {
+            cpu_seconds: ran.map(|it| it as f64 / ticks.max(1) as f64),
+            resident_bytes: number(21).map(|it| it * page),
+            virtual_bytes: number(20),
+            threads: number(17),
+            open_files: None,
+        }
+    }
+}
+
+fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_shifts_no_field() {
+        let stat = "12 (a) b) S 1 12 12 0 -1 0 10 0 0 0 150 50 0 0 20 0 7 0 99 4096 3 18446744073709551615";
+        let facts = ProcessFacts::read(stat, 100, 4096);
+        let expected = ProcessFacts {
+            cpu_seconds: Some(2.0),
+            resident_bytes: Some(12_288),
+            virtual_bytes: Some(4096),
+            threads: Some(7),
+            open_files: None,
+        };
+        assert_eq!(facts, expected);
+        assert_eq!(ProcessFacts::read("", 100, 4096), ProcessFacts::default());
+    }
+}

@@ -17,8 +17,11 @@ use crate::calls::server::Listening;
 use crate::failure::Failure;
 use crate::workplace::Workplace;
 use contender::{Running, Stable, Way, Who};
-use load::{Cost, Crowd, Era, Lines, Load};
+use load::{Cost, Crowd, Era, Lines};
 use memory::Memory;
+
+/// The word that makes this program the load alone.
+pub const LOAD: &str = "__load";
 
 const REPETITIONS: usize = 5;
 const SMALL: usize = 100;
@@ -127,6 +130,22 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
     fs::write(&path, page).map_err(|error| Failure::file(&path, error))
 }
 
+/// Has so many clients make calls of a gateway that runs already, for whoever looks at it meanwhile:
+/// `URL PROCESS CLIENTS SECONDS`.
+pub fn load_only(words: &[OsString]) -> Result<(), Failure> {
+    let words: Vec<_> = words.iter().map(|it| it.to_string_lossy()).collect();
+    let [address, process, clients, seconds] = words.as_slice() else { return Err(Failure::Call) };
+    let number = |word: &str| word.parse::<u32>().map_err(|_| Failure::Call);
+    let (process, clients, seconds) = (number(process)?, number(clients)?, number(seconds)?);
+    let mut crowd = Crowd::connect(address, clients as usize, Era::Legacy)?;
+    // Each measurement takes two seconds.
+    for _ in 0..seconds.div_ceil(2) {
+        println!("{:?}", crowd.measure(SMALL, process)?);
+    }
+    crowd.leave();
+    Ok(())
+}
+
 /// Asks all by turns, so that a noisy minute is noisy for all of them.
 fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
     let questions = Question::on(way);
@@ -155,7 +174,7 @@ fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
                 let Some(running) = running.as_ref().filter(|_| row.trouble.is_none()) else {
                     continue;
                 };
-                let cost = ask(running, question, calls(row.who, question));
+                let cost = ask(running, question);
                 row.keep(place, cost)?;
             }
         }
@@ -163,9 +182,9 @@ fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().map(|(row, _)| row).collect())
 }
 
-fn ask(running: &Running, question: &Question, calls: usize) -> Result<Cost, Failure> {
+fn ask(running: &Running, question: &Question) -> Result<Cost, Failure> {
     let mut crowd = Crowd::connect(running.address(), question.clients, question.era)?;
-    let cost = crowd.measure(Load { size: question.size, calls }, running.process());
+    let cost = crowd.measure(question.size, running.process());
     crowd.leave();
     cost
 }
@@ -179,28 +198,12 @@ fn over_stdio(stable: &Stable) -> Result<Vec<Row>, Failure> {
         eprintln!("measuring {:?}, repetition {repetition} of {REPETITIONS}", Way::StdioToStdio);
         for (place, question) in questions.iter().enumerate() {
             for row in rows.iter_mut().filter(|row| row.trouble.is_none()) {
-                let load = Load { size: question.size, calls: calls(row.who, question) };
                 let cost = stable.between_streams(row.who).and_then(|(command, _home)| {
-                    Lines::start(command)?.measure(load, question.clients)
+                    Lines::start(command)?.measure(question.size, question.clients)
                 });
                 row.keep(place, cost)?;
             }
         }
     }
     Ok(rows)
-}
-
-/// How many calls give a steady figure without a long wait.
-fn calls(who: Who, question: &Question) -> usize {
-    let (alone, together, large) = match who {
-        Who::Direct | Who::BareProxy | Who::Ours => (8_000, 40_000, 400),
-        Who::Rmcp => (1_500, 6_000, 120),
-        Who::McpProxy | Who::Supergateway => (300, 400, 40),
-        Who::FastMcpReused | Who::FastMcpDefault => (100, 200, 24),
-    };
-    match question {
-        Question { size: LARGE, .. } => large,
-        Question { clients: 1, .. } => alone,
-        Question { .. } => together,
-    }
 }

@@ -77,6 +77,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
             [kind] => calls::echo::run(&kind.to_string_lossy()),
             [] | [_, _, ..] => Err(Failure::Call),
         },
+        gateway::LOAD => gateway::load_only(rest),
         gateway::bare_proxy::WORD => gateway::bare_proxy::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

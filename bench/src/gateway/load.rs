@@ -16,13 +16,27 @@ use connection::Connection;
 pub use connection::Era;
 pub use lines::Lines;
 
-/// So many calls, each answered with a text of so many bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
-    /// Bytes of text in each result.
-    pub size: usize,
-    /// Calls to measure; half as many come before, to warm up.
-    pub calls: usize,
+/// How long calls are measured. Slow gateways make few of them then, and nobody waits for those.
+const MEASURED: Duration = Duration::from_millis(1500);
+/// How long they are made before, to warm up.
+const WARMING: Duration = Duration::from_millis(500);
+
+/// When to stop.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    /// When a client has made so many calls.
+    Made(usize),
+    /// When it is this late. Each client makes one call at least.
+    Late(Instant),
+}
+
+impl Until {
+    fn is_over(self, made: usize, now: Instant) -> bool {
+        match self {
+            Until::Made(calls) => made >= calls,
+            Until::Late(when) => made > 0 && now >= when,
+        }
+    }
 }
 
 /// What the calls cost.
@@ -38,28 +52,25 @@ pub struct Cost {
     pub resident: f64,
 }
 
-impl Load {
-    /// Warms up, then measures. `run` makes so many calls and says how long each took.
-    fn measure(
-        self,
-        gateway: u32,
-        mut run: impl FnMut(usize) -> Result<Vec<Duration>, Failure>,
-    ) -> Result<Cost, Failure> {
-        run(self.calls / 2)?;
-        let before = needs::processor(gateway)?;
-        let start = Instant::now();
-        let mut times = run(self.calls)?;
-        let wall = start.elapsed();
-        let processor = needs::processor(gateway)?.saturating_sub(before);
-        times.sort();
-        let calls = times.len() as f64;
-        Ok(Cost {
-            p50: times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e6,
-            calls_per_second: calls / wall.as_secs_f64(),
-            processor_per_call: processor.as_secs_f64() * 1e6 / calls,
-            resident: needs::resident(gateway)?,
-        })
-    }
+/// Warms up, then measures. `run` makes calls and says how long each took.
+fn measure(
+    gateway: u32,
+    mut run: impl FnMut(Until) -> Result<Vec<Duration>, Failure>,
+) -> Result<Cost, Failure> {
+    run(Until::Late(Instant::now() + WARMING))?;
+    let before = needs::processor(gateway)?;
+    let start = Instant::now();
+    let mut times = run(Until::Late(start + MEASURED))?;
+    let wall = start.elapsed();
+    let processor = needs::processor(gateway)?.saturating_sub(before);
+    times.sort();
+    let calls = times.len() as f64;
+    Ok(Cost {
+        p50: times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e6,
+        calls_per_second: calls / wall.as_secs_f64(),
+        processor_per_call: processor.as_secs_f64() * 1e6 / calls,
+        resident: needs::resident(gateway)?,
+    })
 }
 
 impl Cost {
@@ -103,29 +114,27 @@ impl Crowd {
         Ok(Crowd { clients: clients.map_err(broke_off)?, runtime })
     }
 
-    /// Makes the calls, each client its share of them, and says what they cost the gateway.
-    pub fn measure(&mut self, load: Load, gateway: u32) -> Result<Cost, Failure> {
-        load.measure(gateway, |calls| self.run(load.size, calls).map_err(broke_off))
+    /// Has all clients make calls, each answered with a text of so many bytes, and says what they cost the gateway.
+    pub fn measure(&mut self, size: usize, gateway: u32) -> Result<Cost, Failure> {
+        measure(gateway, |until| self.run(size, until).map_err(broke_off))
     }
 
-    /// The same without a warm-up and without figures.
-    pub fn make(&mut self, load: Load) -> Result<(), Failure> {
-        self.run(load.size, load.calls).map(drop).map_err(broke_off)
+    /// Has every client make so many calls.
+    pub fn make(&mut self, size: usize, calls: usize) -> Result<(), Failure> {
+        self.run(size, Until::Made(calls)).map(drop).map_err(broke_off)
     }
 
-    fn run(&mut self, size: usize, calls: usize) -> io::Result<Vec<Duration>> {
+    fn run(&mut self, size: usize, until: Until) -> io::Result<Vec<Duration>> {
         let Crowd { runtime, clients } = self;
         runtime.block_on(async {
-            let count = clients.len().max(1);
             let mut callers = JoinSet::new();
-            for (number, mut client) in clients.drain(..).enumerate() {
-                let share = calls / count + usize::from(number < calls % count);
+            for mut client in clients.drain(..) {
                 callers.spawn(async move {
-                    let times = client.calls(size, share).await?;
+                    let times = client.calls(size, until).await?;
                     Ok::<_, io::Error>((client, times))
                 });
             }
-            let mut all = Vec::with_capacity(calls);
+            let mut all = Vec::new();
             while let Some(done) = callers.join_next().await {
                 let (client, times) = done.map_err(io::Error::other)??;
                 clients.push(client);
@@ -200,6 +209,15 @@ mod tests {
             assert_eq!(call["params"]["arguments"]["size"], 100);
             assert_eq!(call["params"].get("_meta").is_some(), era == Era::Modern);
         }
+    }
+
+    #[test]
+    fn calls_stop_by_their_number_or_by_the_clock() {
+        let now = Instant::now();
+        assert!(!Until::Made(2).is_over(1, now) && Until::Made(2).is_over(2, now));
+        let late = Until::Late(now);
+        assert!(!late.is_over(0, now) && late.is_over(1, now));
+        assert!(!Until::Late(now + WARMING).is_over(1, now));
     }
 
     #[test]

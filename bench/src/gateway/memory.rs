@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::contender::{Stable, Who};
-use super::load::{Crowd, Era, Load};
+use super::load::{Crowd, Era};
 use super::{SMALL, needs};
 use crate::calls::server::Listening;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ fn after_calls(stable: &Stable, behind: &str) -> Result<Vec<f64>, Failure> {
     let mut seen = Vec::new();
     for mark in MARKS {
         eprintln!("measuring memory, {mark} calls");
-        crowd.make(Load { size: SMALL, calls: mark - made })?;
+        crowd.make(SMALL, (mark - made) / CALLERS)?;
         made = mark;
         thread::sleep(SETTLING); // waits for another process
         seen.push(needs::resident(running.process())?);
@@ -88,7 +88,7 @@ fn added(
 ) -> Result<(f64, f64), Failure> {
     let running = stable.start(who, Some(&behind.address))?;
     let mut crowd = Crowd::connect(running.address(), 1, Era::Legacy)?;
-    crowd.make(Load { size: SMALL, calls: 1_000 })?;
+    crowd.make(SMALL, 1_000)?;
     thread::sleep(SETTLING); // waits for another process
     let base = needs::resident(running.process())?;
     let _others = come(&mut crowd, running.address())?;

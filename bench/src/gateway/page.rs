@@ -23,7 +23,7 @@ Written by `cargo xtask bench gateway`. Machine: {}.
 
 Each cell holds three figures: the median time of a call in µs, as its client sees it; calls per second of all clients together; and
 processor time of the gateway a call, in µs (of its own process: neither the server's nor the load's, nor that of programs it starts).
-All are medians of {REPETITIONS} repetitions, for which all gateways took turns. Half as many calls were made before, to warm up.
+All are medians of {REPETITIONS} repetitions, for which all gateways took turns: 1.5 s of calls each, after half a second to warm up.
 
 One `tools/call` is answered with a text of 100 B, or 1 MB, by a server that looks for a few bytes instead of parsing. Clients are
 written by hand, live in one thread, and each has a connection of its own that stays open; it makes its next call when the last one is

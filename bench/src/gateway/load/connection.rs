@@ -8,7 +8,7 @@ use memchr::memmem::{find, rfind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::write_call;
+use super::{Until, write_call};
 
 const HELLO: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
 const READY: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -82,11 +82,14 @@ impl Connection {
     }
 
     /// Makes calls, one after the other, and says how long each took.
-    pub async fn calls(&mut self, size: usize, calls: usize) -> io::Result<Vec<Duration>> {
-        let mut times = Vec::with_capacity(calls);
+    pub(super) async fn calls(&mut self, size: usize, until: Until) -> io::Result<Vec<Duration>> {
+        let mut times = Vec::new();
         let mut call = Vec::new();
-        for _ in 0..calls {
+        loop {
             let (start, id) = (Instant::now(), self.next);
+            if until.is_over(times.len(), start) {
+                return Ok(times);
+            }
             self.next += 1;
             call.clear();
             write_call(&mut call, id, size, self.era)?;
@@ -94,7 +97,6 @@ impl Connection {
             verify(answer.status, &self.buffer[answer.body..answer.end], id, size)?;
             times.push(start.elapsed());
         }
-        Ok(times)
     }
 
     /// Asks for the stream of the session, and waits until the gateway says that it has begun.

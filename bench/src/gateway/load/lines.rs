@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem::find;
 
-use super::{Cost, Era, Load, broke_off, write_call};
+use super::{Cost, Era, Until, broke_off, measure, write_call};
 use crate::failure::Failure;
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
@@ -40,9 +40,9 @@ impl Lines {
     }
 
     /// Makes the calls, so many of them under way at any time, and says what they cost the gateway.
-    pub fn measure(&mut self, load: Load, in_flight: usize) -> Result<Cost, Failure> {
+    pub fn measure(&mut self, size: usize, in_flight: usize) -> Result<Cost, Failure> {
         let gateway = self.gateway.id();
-        load.measure(gateway, |calls| self.run(load.size, calls, in_flight).map_err(broke_off))
+        measure(gateway, |until| self.run(size, until, in_flight).map_err(broke_off))
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -52,13 +52,16 @@ impl Lines {
     }
 
     /// Answers may come in any order. What has arrived is taken before anything new is asked.
-    fn run(&mut self, size: usize, calls: usize, in_flight: usize) -> io::Result<Vec<Duration>> {
+    fn run(&mut self, size: usize, until: Until, in_flight: usize) -> io::Result<Vec<Duration>> {
         let first = self.next;
-        let mut begun: Vec<Instant> = Vec::with_capacity(calls);
-        let mut times = Vec::with_capacity(calls);
+        let (mut begun, mut times): (Vec<Instant>, Vec<Duration>) = (Vec::new(), Vec::new());
         let (mut out, mut line) = (Vec::new(), Vec::new());
-        while times.len() < calls {
-            while begun.len() < calls && begun.len() - times.len() < in_flight {
+        loop {
+            let is_over = until.is_over(begun.len(), Instant::now());
+            if is_over && times.len() == begun.len() {
+                return Ok(times);
+            }
+            while !is_over && begun.len() - times.len() < in_flight {
                 write_call(&mut out, self.next, size, Era::Legacy)?;
                 out.push(b'\n');
                 self.next += 1;
@@ -79,7 +82,6 @@ impl Lines {
                 }
             }
         }
-        Ok(times)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod calls;
 mod facts;
 mod failure;
 mod fleet;
+mod gateway;
 mod list;
 mod measure;
 mod pipeline;
@@ -36,6 +37,9 @@ What:
                  installs those into bench/.peers; one transport alone is printed and not kept
   fleet          fifty servers at once, and what `swb` needs while ten are connected and nothing happens;
                  SWB_BIN as above
+  gateway [http|stdio|memory]
+                 what passing calls on costs, next to a bare proxy and to other gateways; installs those into
+                 bench/.peers; SWB_BIN as above; one part alone is printed and not kept
   pool           what a pool of 10,000 tools costs, and what a call costs on its way through the host
   start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
@@ -62,6 +66,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
         "list" => list::run(&Workplace::from_environment()?),
         "calls" => calls::run(&Workplace::from_environment()?, rest),
         "fleet" => fleet::run(&Workplace::from_environment()?),
+        "gateway" => gateway::run(&Workplace::from_environment()?, rest),
         "pool" => pool::run(&Workplace::from_environment()?),
         "start" => start::run(&Workplace::from_environment()?),
         "wire" => wire::run(&Workplace::from_environment()?),
@@ -72,6 +77,8 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
             [kind] => calls::echo::run(&kind.to_string_lossy()),
             [] | [_, _, ..] => Err(Failure::Call),
         },
+        gateway::LOAD => gateway::load_only(rest),
+        gateway::bare_proxy::WORD => gateway::bare_proxy::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

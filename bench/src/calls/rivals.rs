@@ -50,23 +50,30 @@ pub fn prepare(workplace: &Workplace) -> Result<Rivals, Failure> {
         run(pip.args(PYTHON))
     })?;
 
-    let built = peers.join("rmcp");
-    let mut build = workplace.cargo();
-    build.args(["build", "--release", "--locked", "--manifest-path"]);
-    build.arg(sources.join("rmcp").join("Cargo.toml")).arg("--target-dir").arg(&built);
-    run(&mut build)?;
+    let built = build_rmcp(workplace)?;
 
     let node = |script: &str| vec!["node".into(), sources.join(script).into()];
     Ok(Rivals {
-        rmcp: vec![built.join("release").join("rival-rmcp").into()],
+        rmcp: vec![built.join("rival-rmcp").into()],
         typescript_v1: node("typescript_v1.mjs"),
         typescript_v2: node("typescript_v2.mjs"),
         python: vec![python.into(), sources.join("python_sdk.py").into()],
     })
 }
 
+/// Builds what is written on the official Rust SDK, and says in which folder the programs are.
+pub fn build_rmcp(workplace: &Workplace) -> Result<PathBuf, Failure> {
+    let built = workplace.peers.join("rmcp");
+    let manifest = workplace.root.join("bench").join("rivals").join("rmcp").join("Cargo.toml");
+    let mut build = workplace.cargo();
+    build.args(["build", "--release", "--locked", "--manifest-path"]);
+    build.arg(manifest).arg("--target-dir").arg(&built);
+    run(&mut build)?;
+    Ok(built.join("release"))
+}
+
 /// Does it unless it was done for the same pins.
-fn once(
+pub fn once(
     stamp: &Path,
     pins: &[&str],
     install: impl FnOnce() -> Result<(), Failure>,
@@ -80,14 +87,14 @@ fn once(
 }
 
 /// Says to backups, and to our own walls, that nothing here is ours.
-fn mark_as_cache(folder: &Path) -> Result<(), Failure> {
+pub fn mark_as_cache(folder: &Path) -> Result<(), Failure> {
     let mark = folder.join("CACHEDIR.TAG");
     let signature = "Signature: 8a477f597d28d172789f06886806bc55\n";
     fs::write(&mark, signature).map_err(|error| Failure::file(&mark, error))
 }
 
 /// Runs a command whose output people may want to see.
-fn run(command: &mut Command) -> Result<(), Failure> {
+pub fn run(command: &mut Command) -> Result<(), Failure> {
     let program = PathBuf::from(command.get_program());
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     eprintln!("==> install: {} {}", program.display(), words.join(" "));

@@ -37,7 +37,7 @@ impl Piped {
 pub struct Listening {
     /// Where, as it says itself.
     pub address: String,
-    _child: Ended,
+    child: Ended,
 }
 
 impl Listening {
@@ -49,16 +49,35 @@ impl Listening {
     /// Starts a server and waits until it has said where it listens, with the address as its last word.
     pub fn of(command: &[OsString]) -> Result<Listening, Failure> {
         let (program, arguments) = command.split_first().ok_or(Failure::Question)?;
-        let program = PathBuf::from(program);
-        let mut child = Command::new(&program);
-        child.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Listening::spawn(command)
+    }
+
+    /// The same with a command that has surroundings of its own.
+    pub fn spawn(mut child: Command) -> Result<Listening, Failure> {
+        let program = PathBuf::from(child.get_program());
+        child.stdin(Stdio::null()).stdout(Stdio::piped());
         let fail = |error| Failure::NotStarted { program: program.clone(), error };
         let mut child = Ended(child.spawn().map_err(fail)?);
         let output = child.0.stdout.take().ok_or(Failure::Question)?;
         let mut said = String::new();
         BufReader::new(output).read_line(&mut said).map_err(fail)?;
         let address = said.split_whitespace().next_back().unwrap_or_default().to_owned();
-        Ok(Listening { address, _child: child })
+        Ok(Listening { address, child })
+    }
+
+    /// Starts a server that listens where it was told to. It says nothing, or nothing that is of use.
+    pub fn silently(mut child: Command, address: String) -> Result<Listening, Failure> {
+        let program = PathBuf::from(child.get_program());
+        child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = child.spawn().map_err(|error| Failure::NotStarted { program, error })?;
+        Ok(Listening { address, child: Ended(child) })
+    }
+
+    /// Its number among the system's processes.
+    pub fn process(&self) -> u32 {
+        self.child.0.id()
     }
 }
 

@@ -1,0 +1,287 @@
+//! Draws the page of a run: what each gateway cost, and which budgets that meets.
+
+use super::contender::{Way, Who};
+use super::load::{Cost, Era};
+use super::memory::{CALLERS, MARKS, Memory, SESSIONS};
+use super::{IN_FLIGHT, LARGE, Part, Question, REPETITIONS, Row};
+use crate::facts;
+use crate::table::{self, megabytes};
+
+/// How much more memory idle sessions may take, in megabytes.
+const IDLE: f64 = 50.0;
+/// How much more memory very many calls may leave behind, in megabytes.
+const LEFT_BEHIND: f64 = 5.0;
+const HEADER: [&str; 4] = ["budget", "limit", "measured", ""];
+
+/// The whole page.
+pub fn draw(parts: &[Part], memory: &[Memory]) -> String {
+    let mut page = format!(
+        "\
+# Passing calls on
+
+Written by `cargo xtask bench gateway`. Machine: {}.
+
+Each cell holds three figures: the median time of a call in µs, as its client sees it; calls per second of all clients together; and
+processor time of the gateway a call, in µs (of its own process: neither the server's nor the load's, nor that of programs it starts).
+All are medians of {REPETITIONS} repetitions, for which all gateways took turns: 1.5 s of calls each, after half a second to warm up.
+
+One `tools/call` is answered with a text of 100 B, or 1 MB, by a server that looks for a few bytes instead of parsing. Clients are
+written by hand, live in one thread, and each has a connection of its own that stays open; it makes its next call when the last one is
+answered. They take both kinds of answers, JSON and events, as each gateway likes. Legacy clients have a session each.
+With one client everybody waits most of the time, and the figure is mostly how fast this machine wakes up a thread; with many, load,
+gateway and server share the cores, so that a gateway's calls per second are no more than what the other two leave it, and a gateway
+that costs nothing would not be infinitely faster. What a gateway costs by itself is the third figure.
+
+`swb` is the release build as people run it, and does all it does for anybody: requests are guarded, the call is permitted (the server
+is trusted, so nobody is asked) and recorded in the audit, on disk. All others pass on without asking, and record nothing. The bare proxy is hyper's
+server and hyper's pooled client, with as many threads as ours, and does not look at what it passes. The gateway on the Rust SDK is its
+server in front of its client, with the defaults of both, on a runtime with as many threads as there are cores. The others are as
+installed; supergateway runs with sessions and starts a server for each.
+
+The ratios hold for this machine; the absolute numbers depend on what else it does. There is no TLS here, no network, no token to check,
+and one tool.
+",
+        facts::line(),
+    );
+    for part in parts {
+        let title = match part.way {
+            Way::HttpToHttp => "HTTP to HTTP",
+            Way::HttpToStdio => "HTTP to a program",
+            Way::StdioToStdio => "Standard streams to a program",
+        };
+        page.push_str(&format!("\n## {title}\n\n{}\n", costs(part)));
+        for row in part.rows.iter().filter(|row| row.trouble.is_some()) {
+            let why = row.trouble.as_deref().unwrap_or_default();
+            page.push_str(&format!(
+                "{}: could not be measured to the end: {why}.\n\n",
+                row.who.label()
+            ));
+        }
+        let budgets: Vec<_> = budgets(part.way).iter().map(|it| it.row(part)).collect();
+        page.push_str(&table::markdown(&HEADER, &[3], &budgets));
+    }
+    if !memory.is_empty() {
+        page.push_str(&of_memory(memory));
+    }
+    page
+}
+
+impl Question {
+    fn title(&self, way: Way) -> String {
+        let size = if self.size == LARGE { "1 MB" } else { "100 B" };
+        let era = match self.era {
+            Era::Legacy => "",
+            Era::Modern => ", modern",
+        };
+        match (way, self.clients) {
+            (Way::StdioToStdio, in_flight) => format!("{in_flight} in flight"),
+            (Way::HttpToHttp | Way::HttpToStdio, 1) => format!("1 client, {size}{era}"),
+            (Way::HttpToHttp | Way::HttpToStdio, clients) => {
+                format!("{clients} clients, {size}{era}")
+            }
+        }
+    }
+}
+
+fn costs(part: &Part) -> String {
+    let questions = Question::on(part.way);
+    let mut header = vec!["gateway".to_owned()];
+    header.extend(questions.iter().map(|it| it.title(part.way)));
+    header.push("MB in use".to_owned());
+    let row = |row: &Row| {
+        let mut cells = vec![row.who.label().to_owned()];
+        cells.extend((0..questions.len()).map(|place| match row.cost(place) {
+            Some(cost) => cell(&cost),
+            None => "–".to_owned(),
+        }));
+        let last = (0..questions.len()).rev().find_map(|place| row.cost(place));
+        cells.push(last.map_or("–".to_owned(), |it| megabytes(it.resident)));
+        cells
+    };
+    let rows: Vec<Vec<String>> = part.rows.iter().map(row).collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    table::markdown(&header, &[], &rows)
+}
+
+fn cell(cost: &Cost) -> String {
+    let [p50, rate, processor] =
+        [cost.p50, cost.calls_per_second, cost.processor_per_call].map(thousands);
+    format!("{p50} / {rate} / {processor}")
+}
+
+/// How many times as many calls per second ours makes as another, at least.
+struct Budget {
+    other: Who,
+    question: Question,
+    least: f64,
+}
+
+fn budgets(way: Way) -> Vec<Budget> {
+    let budget = |other, question, least| Budget { other, question, least };
+    let small = Question::small;
+    match way {
+        Way::HttpToHttp => {
+            let clients = [1, 8, 64];
+            let proxy = clients.map(|it| budget(Who::BareProxy, small(it), 0.8));
+            let rmcp = clients.map(|it| budget(Who::Rmcp, small(it), 5.0));
+            proxy.into_iter().chain(rmcp).collect()
+        }
+        Way::HttpToStdio => {
+            let scripts =
+                [Who::McpProxy, Who::Supergateway, Who::FastMcpReused, Who::FastMcpDefault];
+            let others = [(Who::Rmcp, 3.0)].into_iter().chain(scripts.map(|it| (it, 30.0)));
+            let both = others.flat_map(|(other, least)| {
+                [1, 8].map(|clients| budget(other, small(clients), least))
+            });
+            both.collect()
+        }
+        Way::StdioToStdio => vec![budget(Who::Rmcp, small(IN_FLIGHT), 3.0)],
+    }
+}
+
+impl Budget {
+    fn row(&self, part: &Part) -> Vec<String> {
+        let place = Question::on(part.way).iter().position(|it| *it == self.question);
+        let of = |who: Who| part.rows.iter().find(|row| row.who == who)?.cost(place?);
+        let ratio = of(Who::Ours)
+            .zip(of(self.other))
+            .map(|(ours, other)| ours.calls_per_second / other.calls_per_second);
+        let what =
+            format!("calls/s, next to {}: {}", self.other.label(), self.question.title(part.way));
+        let measured = ratio.map_or("–".to_owned(), |it| format!("{}×", two_digits(it)));
+        let met = verdict(ratio.map(|it| it >= self.least));
+        vec![what, format!("≥ {}×", self.least), measured, met.to_owned()]
+    }
+}
+
+fn verdict(is_met: Option<bool>) -> &'static str {
+    match is_met {
+        Some(true) => "met",
+        Some(false) => "**missed**",
+        None => "unknown: not measured",
+    }
+}
+
+fn of_memory(memory: &[Memory]) -> String {
+    let figure = |it: Option<f64>| it.map_or("–".to_owned(), megabytes);
+    let row = |it: &Memory| {
+        let mut cells = vec![it.who.label().to_owned()];
+        cells.extend((0..MARKS.len()).map(|place| figure(it.after_calls.get(place).copied())));
+        let idle = it.idle.as_ref();
+        cells.push(figure(idle.map(|it| it.base)));
+        cells.push(figure(idle.map(|it| it.without_streams)));
+        cells.push(figure(idle.map(|it| it.with_streams)));
+        cells
+    };
+    let rows: Vec<Vec<String>> = memory.iter().map(row).collect();
+    let mut header = vec!["MB in use".to_owned()];
+    header.extend(MARKS.map(|it| format!("after {} calls", thousands(it as f64))));
+    header.push("idle, one session".to_owned());
+    header.push(format!("{} more", thousands(SESSIONS as f64)));
+    header.push(format!("{} more, each with a stream", thousands(SESSIONS as f64)));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let ours = memory.iter().find(|it| it.who == Who::Ours);
+    let calls = ours.map(|it| &it.after_calls);
+    let left = calls.and_then(|it| Some(it.last()? - it.first()?));
+    let idle = ours.and_then(|it| it.idle.as_ref());
+    let budget = |what: String, limit: f64, measured: Option<f64>| {
+        let met = verdict(measured.map(|it| it <= limit)).to_owned();
+        vec![what, format!("≤ {limit} MB"), figure(measured), met]
+    };
+    let sessions = thousands(SESSIONS as f64);
+    let calls = MARKS.map(|it| thousands(it as f64));
+    let budgets = [
+        budget(format!("{} calls leave behind, after {}", calls[3], calls[0]), LEFT_BEHIND, left),
+        budget(format!("{sessions} idle sessions"), IDLE, idle.map(|it| it.without_streams)),
+        budget(
+            format!("{sessions} idle sessions, each with a stream"),
+            IDLE,
+            idle.map(|it| it.with_streams),
+        ),
+    ];
+    format!(
+        "
+## Memory
+
+What is resident while nothing happens, HTTP to HTTP. The calls are made by {CALLERS} clients. Idle sessions are legacy ones, begun over
+one connection and left alone, or each over a connection that then holds the session's own stream open; they come on top of one
+client that has made 1,000 calls. How much an allocator gives back to the system is its own affair: a gateway may hold less
+than is resident.
+
+{}
+{}",
+        table::markdown(&header, &[], &rows),
+        table::markdown(&HEADER, &[3], &budgets),
+    )
+}
+
+/// A ratio, precise enough to tell on which side of a limit it is.
+fn two_digits(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
+}
+
+/// A whole number, with a comma between thousands.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(who: Who, way: Way, calls_per_second: f64) -> Row {
+        let cost = Cost { p50: 1.0, calls_per_second, processor_per_call: 1.0, resident: 1.0 };
+        let costs = Question::on(way).iter().map(|_| vec![cost]).collect();
+        Row { who, costs, trouble: None }
+    }
+
+    #[track_caller]
+    fn check(ours: f64, expected: [&str; 3]) {
+        let way = Way::HttpToHttp;
+        let rows = vec![row(Who::Ours, way, ours), row(Who::BareProxy, way, 100.0)];
+        let budget = Budget { other: Who::BareProxy, question: Question::small(8), least: 0.8 };
+        assert_eq!(budget.row(&Part { way, rows })[1..], expected);
+    }
+
+    #[test]
+    fn a_budget_is_met_at_its_limit_and_missed_below() {
+        check(80.0, ["≥ 0.8×", "0.80×", "met"]);
+        check(79.0, ["≥ 0.8×", "0.79×", "**missed**"]);
+    }
+
+    #[test]
+    fn a_gateway_that_was_not_measured_meets_no_budget() {
+        let way = Way::HttpToStdio;
+        let part = Part { way, rows: vec![row(Who::Ours, way, 1.0)] };
+        for budget in budgets(way) {
+            assert_eq!(budget.row(&part)[2..], ["–", "unknown: not measured"]);
+        }
+    }
+
+    #[test]
+    fn every_budget_is_about_a_question_that_is_asked() {
+        for way in [Way::HttpToHttp, Way::HttpToStdio, Way::StdioToStdio] {
+            for budget in budgets(way) {
+                assert!(Question::on(way).contains(&budget.question));
+                assert!(Who::on(way).contains(&budget.other));
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_said() {
+        let way = Way::HttpToStdio;
+        let mut silent = Row::new(Who::McpProxy, Question::on(way).len());
+        silent.trouble = Some("it did not start".to_owned());
+        let page = draw(&[Part { way, rows: vec![row(Who::Ours, way, 1.0), silent] }], &[]);
+        assert!(page.contains("mcp-proxy 0.13.0: could not be measured to the end: it did not"));
+    }
+}

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::watched_bench::{Admission, WatchedBench};
 
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// A collector that keeps what it gets.
@@ -95,7 +95,7 @@ async fn a_call_is_a_span_with_another_inside_that_the_server_hears_of() {
     assert_eq!(spans.len(), 2, "{spans:#?}");
     let (server, client) = (of(2), of(3));
     assert_eq!(server["traceId"], TRACE);
-    assert_eq!(server["parentSpanId"], "00f067aa0ba902b7");
+    assert_eq!(server["parentSpanId"], "00f067aa00b90277");
     assert_eq!(server["name"], "tools/call mcp__s__echo");
     assert_eq!(attribute(server, "mcp.method.name"), Some("tools/call"));
     assert_eq!(attribute(server, "gen_ai.tool.name"), Some("mcp__s__echo"));

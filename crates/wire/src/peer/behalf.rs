@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_anothers_is_nobodys() {
+    fn what_may_belong_to_another_is_for_nobody() {
         check(&[], None);
         check(&[(1, 7, false)], Some(0));
         check(&[(1, 7, false), (2, 8, false)], None);

@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn what_cannot_be_made_out_is_said_and_asks() {
         let text = r#"{"principals": {
-            "ci": {"permissions": {"allow": ["mcp__git"], "deny": 5}, "permisions": {}},
+            "ci": {"permissions": {"allow": ["mcp__git"], "deny": 5}, "permission": {}},
             "ada": 7
-        }}"#; // misspelt on purpose
+        }}"#;
         let settings = read(text);
         assert_eq!(settings.layer.problems.len(), 3, "{:?}", settings.layer.problems);
         check(&settings.principals, "ci", "status", Effect::Ask);

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_span_is_written_as_the_protocol_wants_it() {
-        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
         let parent = TraceContext::parse(parent).expect("it is good");
         let it = Span {
             context: parent,
@@ -179,8 +179,8 @@ mod tests {
             error: Some("timeout".to_owned()),
         };
         let expected = json!({
-            "traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7",
-            "parentSpanId": "00f067aa0ba902b7", "name": "tools/call echo", "kind": 3, "flags": 1,
+            "traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa00b90277",
+            "parentSpanId": "00f067aa00b90277", "name": "tools/call echo", "kind": 3, "flags": 1,
             "startTimeUnixNano": "1000000000", "endTimeUnixNano": "1002000000",
             "attributes": [
                 {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}},

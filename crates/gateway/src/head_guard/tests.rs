@@ -63,7 +63,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("xlocalhost:8080", foreign),
         ("www.localhost:8080", foreign),
         ("localhost.localdomain:8080", foreign),
-        ("loca1host:8080", foreign),
+        ("loca1host:8080", foreign), // misspelt on purpose
         ("ip6-localhost:8080", foreign),
         // The port is missing, another's, or not a port.
         ("localhost", foreign),

@@ -4,10 +4,12 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::challenge::{Complaint, Demand};
 use crate::confidential::Secret;
@@ -26,6 +28,9 @@ const DPOP_NONCE: &str = "dpop-nonce";
 const CHALLENGES: usize = 16;
 const LONGEST_CHALLENGE: usize = 8 * 1024;
 const LONGEST_NONCE: usize = 1024;
+/// How long it is believed that there is no login, while the server takes requests without one. A refusal is a reason
+/// to look at once.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 /// What a person would have to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct Keeper {
 #[derive(Default)]
 struct State {
     current: Option<Current>,
+    /// When the vault had nothing for us.
+    looked_in_vain: Option<Instant>,
     /// The number that the server wants to see in proofs.
     nonce: Option<String>,
     wanting: Option<Wanting>,
@@ -176,7 +183,11 @@ impl Keeper {
     /// What the vault holds, if it is better than what we have.
     async fn look(&self) -> Option<Current> {
         let found = match self.refresher.vault().find(&self.server, &self.client).await {
-            Ok(found) => found?,
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                self.state().looked_in_vain = Some(Instant::now());
+                return None;
+            }
             Err(error) => {
                 self.stumble(Trouble::Vault(error));
                 return None;
@@ -191,10 +202,16 @@ impl Keeper {
         (!is_known).then(|| self.hold(found, Trial::Open))
     }
 
+    fn has_just_looked(&self) -> bool {
+        self.state().looked_in_vain.is_some_and(|when| when.elapsed() < BELIEVED)
+    }
+
     /// A token to show now.
     async fn fresh(&self) -> Option<Current> {
         let current = match self.current() {
             Some(current) => current,
+            // Most servers want no login, and the vault is on disk.
+            None if self.has_just_looked() => return None,
             None => self.look().await?,
         };
         let held = &current.record.held;

@@ -5,6 +5,7 @@ mod body;
 mod legacy_session;
 mod lobby;
 mod posting;
+mod pulse;
 mod responses;
 
 use std::convert::Infallible;
@@ -32,6 +33,7 @@ use crate::metering::Present;
 use crate::metrics_page::Format;
 use body::Body;
 use lobby::Lobby;
+use pulse::Pulse;
 use responses::{json, page, plain, preflight, refused};
 
 /// The path that clients speak the protocol at.
@@ -83,6 +85,7 @@ pub(crate) struct HttpFront {
     gateway: Gateway,
     door: Door,
     lobby: Lobby,
+    pulse: Pulse,
     /// Are we ending?
     ending: watch::Receiver<bool>,
 }
@@ -98,8 +101,9 @@ impl Gateway {
         let mut stop = pin!(stop);
         let (end, ending) = watch::channel(false);
         let (lobby, keeping) = Lobby::new(self.relay.clone(), door.idle, ending.clone());
-        let keeping = tokio::spawn(keeping);
-        let front = Arc::new(HttpFront { gateway: self.clone(), door, lobby, ending });
+        let (pulse, beating) = Pulse::new(ending.clone());
+        let keeping = tokio::spawn(async move { tokio::join!(keeping, beating) });
+        let front = Arc::new(HttpFront { gateway: self.clone(), door, lobby, pulse, ending });
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {

@@ -36,6 +36,9 @@ struct Place<T> {
 struct Line {
     /// Holds each place once at most, so it is as long as the places are many.
     waiting: Mutex<VecDeque<usize>>,
+    /// Is the task at it? Then it looks at the line once more before it rests, and need not be woken: a task that is
+    /// woken while it runs is put behind all others, and another thread is woken to take it.
+    is_looked_at: AtomicBool,
     task: AtomicWaker,
 }
 
@@ -50,6 +53,31 @@ impl Line {
     /// The lock is held for a push or a pop only.
     fn waiting(&self) -> MutexGuard<'_, VecDeque<usize>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> Looking<'_> {
+        self.is_looked_at.store(true, Ordering::SeqCst);
+        Looking(self)
+    }
+
+    /// The first in line. Where there is none, who comes later wakes the task.
+    fn next(&self) -> Option<usize> {
+        let mut waiting = self.waiting();
+        let first = waiting.pop_front();
+        if first.is_none() {
+            // Under the lock: who stands in line after this sees it.
+            self.is_looked_at.store(false, Ordering::SeqCst);
+        }
+        first
+    }
+}
+
+/// Somebody looks at the line until this is dropped.
+struct Looking<'a>(&'a Line);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.is_looked_at.store(false, Ordering::SeqCst);
     }
 }
 
@@ -70,7 +98,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.stand() {
+        if self.stand() && !self.line.is_looked_at.load(Ordering::SeqCst) {
             self.line.task.wake();
         }
     }
@@ -107,8 +135,9 @@ impl<T> Together<T> {
     /// Comes back with what one of them ended with.
     pub(crate) fn poll(&mut self, task: &mut Context<'_>) -> Poll<T> {
         self.line.task.register(task.waker());
+        let _looking = self.line.look();
         for _ in 0..TURN {
-            let Some(number) = self.line.waiting().pop_front() else { return Poll::Pending };
+            let Some(number) = self.line.next() else { return Poll::Pending };
             let place = &mut self.places[number];
             place.bell.is_waiting.store(false, Ordering::Release);
             let Some(future) = &mut place.future else { continue };

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method};
 use switchboard_auth::callback::CallbackError;
 use switchboard_auth::challenge::{Binding, Complaint, Demand};
 use switchboard_auth::confidential::Secret;
@@ -14,8 +15,8 @@ use switchboard_auth::refresh::Refresher;
 use switchboard_auth::registration::{Configured, Credential, Setup};
 use switchboard_auth::runner::{NobodyThere, Person, Returning, sign_in};
 use switchboard_auth::scopes::Scopes;
-use switchboard_auth::vault::{Record, Vault, put};
-use switchboard_wire::network::{Authorize, Reception, Target};
+use switchboard_auth::vault::{Hold, Keeping, Record, RecordKey, Swapped, Vault, put};
+use switchboard_wire::network::{Authorize, Outbound, Reception, Target};
 use switchboard_wire::peer::{CallError, Connection, Peer};
 use switchboard_wire::streamable::HttpLink;
 use url::Url;
@@ -67,6 +68,56 @@ async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
     signed_in(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
     assert_eq!(scene.keeper.wanting(), None);
+}
+
+/// Counts how often somebody looks for a login.
+struct CountedVault(Arc<dyn Vault>, AtomicUsize);
+
+impl Vault for CountedVault {
+    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.find(server, client)
+    }
+
+    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>> {
+        self.0.read(key)
+    }
+
+    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped> {
+        self.0.swap(record)
+    }
+
+    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped> {
+        self.0.remove(key, version)
+    }
+
+    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>> {
+        self.0.all()
+    }
+
+    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold> {
+        self.0.hold(key)
+    }
+}
+
+#[tokio::test]
+async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::start().await;
+    let vault = Arc::new(CountedVault(vault(folder.path()).await, AtomicUsize::new(0)));
+    let refresher = Refresher::new(vault.clone(), Arc::new(online()), trust(&authority));
+    let keeper = Keeper::new(refresher, "");
+    let url = authority.server();
+    let outbound = Outbound { method: &Method::POST, url: &url };
+    tokio::time::pause();
+    for _ in 0..10 {
+        assert!(keeper.headers(outbound).await.is_empty());
+    }
+    assert_eq!(vault.1.load(Ordering::SeqCst), 1);
+    // A login by another process is seen by and by, also where nobody is turned away.
+    signed_in(&authority, &*vault).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(keeper.headers(outbound).await.contains_key("authorization"));
 }
 
 #[tokio::test]

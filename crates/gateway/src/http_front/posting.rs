@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::body::Body;
 use super::legacy_session::{Session, SessionOutlet, Work};
+use super::pulse::Pulse;
 use super::responses::{
     accepted, answer, breath, error_to, event, events, json as json_response, refused, written,
 };
@@ -37,8 +38,6 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How long the body of a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(60);
-/// An answer that takes longer than this becomes a stream, so that the client sees that somebody is there.
-const SOON: Duration = Duration::from_millis(250);
 /// How often a stream on which nothing happens is kept open.
 const BREATH: Duration = Duration::from_secs(25);
 /// How many messages may wait to be sent.
@@ -156,7 +155,7 @@ impl HttpFront {
                 let asked = Asked { guest, method, params, meta, outlet, origin };
                 let relay = self.gateway.relay.clone();
                 let work: Work = Box::pin(async move { relay.answer(asked).await });
-                worked(&session, id, work, notes).await
+                worked(&session, &self.pulse, (id, work), notes).await
             }
         }
     }
@@ -251,7 +250,6 @@ impl HttpFront {
     }
 
     async fn turned(&self, mut turn: Turn, id: Id) -> Response<Body> {
-        let mut soon = std::pin::pin!(sleep(SOON));
         let first = tokio::select! {
             biased;
             step = turn.next() => match step {
@@ -262,7 +260,8 @@ impl HttpFront {
                 }
                 Step::Done(outcome) => return modern_answer(id, outcome),
             },
-            () = &mut soon => None,
+            // The client is to see that somebody is there.
+            () = self.pulse.a_while() => None,
         };
         let telling = Telling { gateway: self.gateway.clone(), turn: Some(turn), id, first };
         let made = stream::unfold(telling, |mut telling| async move {
@@ -462,11 +461,10 @@ async fn of_the_session_itself(
 /// Works until the answer is there; what takes long, says or asks something goes on to a stream.
 async fn worked(
     session: &Session,
-    id: Id,
-    mut work: Work,
+    pulse: &Pulse,
+    (id, mut work): (Id, Work),
     mut notes: mpsc::Receiver<Message>,
 ) -> Response<Body> {
-    let mut soon = std::pin::pin!(sleep(SOON));
     let first = tokio::select! {
         biased;
         Some(note) = notes.recv() => Some(note),
@@ -477,7 +475,8 @@ async fn worked(
                 Some(note)
             }
         },
-        () = &mut soon => None,
+        // The client is to see that somebody is there.
+        () = pulse.a_while() => None,
     };
     match session.promote(id, work, notes, first).await {
         Some(stream) => events(Body::Sent(stream)),

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::attendant::{Asking, Outlet, Said};
 use crate::relay::{Asked, Relay};
+use crate::visiting::About;
 
 /// How many messages may wait to be sent. One that finds no room is left out.
 const NOTES: usize = 256;
@@ -29,24 +30,26 @@ const TOGETHER: Duration = Duration::from_millis(40);
 /// An answer, or why there is none.
 pub(crate) type Outcome = Result<Payload, RemoteError>;
 
+type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
 /// Work on a question.
 pub(crate) struct Turn {
-    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    work: Work,
     finished: Option<Outcome>,
     notes: mpsc::Receiver<Message>,
     questions: mpsc::Receiver<Inquiry>,
     open: Vec<Open>,
     asked_so_far: usize,
-    /// Is the client to be told again what it has not answered?
-    is_unanswered: bool,
+    /// Has the client yet to be asked what is open?
+    is_unasked: bool,
     /// What it is about: the answers must come with the same question.
-    pub(crate) about: String,
+    pub(crate) about: About,
     pub(crate) principal: Arc<str>,
 }
 
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({})", self.about)
+        write!(f, "Turn({})", self.about.method)
     }
 }
 
@@ -80,41 +83,36 @@ impl Turn {
     /// Begins to work. Nothing happens until somebody asks for the next step.
     pub(crate) fn begin(
         relay: Arc<Relay>,
-        (principal, about): (Arc<str>, String),
+        (principal, about): (Arc<str>, About),
         asked: impl FnOnce(Arc<dyn Outlet>) -> Asked,
     ) -> Turn {
         let (say, notes) = mpsc::channel(NOTES);
         let (ask, questions) = mpsc::channel(QUESTIONS);
         let asked = asked(Arc::new(TurnOutlet { say, ask }));
         let work = Box::pin(async move { relay.answer(asked).await });
-        let (finished, open, asked_so_far) = (None, Vec::new(), 0);
-        Turn {
-            work,
-            finished,
-            notes,
-            questions,
-            open,
-            asked_so_far,
-            is_unanswered: false,
-            about,
-            principal,
-        }
+        Turn::of(work, (notes, questions), (principal, about))
     }
 
     /// One whose result is there already.
     pub(crate) fn over(principal: Arc<str>, result: Payload) -> Turn {
-        let (notes, questions) = (mpsc::channel(1).1, mpsc::channel(1).1);
-        let (finished, open, about) = (Some(Ok(result)), Vec::new(), String::new());
-        let work = Box::pin(std::future::pending());
-        let (asked_so_far, is_unanswered) = (0, false);
+        let heard = (mpsc::channel(1).1, mpsc::channel(1).1);
+        let work = Box::pin(std::future::ready(Ok(result)));
+        Turn::of(work, heard, (principal, About::default()))
+    }
+
+    fn of(
+        work: Work,
+        (notes, questions): (mpsc::Receiver<Message>, mpsc::Receiver<Inquiry>),
+        (principal, about): (Arc<str>, About),
+    ) -> Turn {
         Turn {
             work,
-            finished,
+            finished: None,
             notes,
             questions,
-            open,
-            asked_so_far,
-            is_unanswered,
+            open: Vec::new(),
+            asked_so_far: 0,
+            is_unasked: false,
             about,
             principal,
         }
@@ -125,19 +123,18 @@ impl Turn {
         if let Some(outcome) = self.finished.take() {
             return self.done(outcome);
         }
-        if std::mem::take(&mut self.is_unanswered) {
-            return Step::Asked(self.requests());
-        }
-        tokio::select! {
-            biased;
-            Some(note) = self.notes.recv() => Step::Told(note),
-            Some(inquiry) = self.questions.recv() => {
-                self.note(inquiry);
-                self.more_questions().await;
-                Step::Asked(self.requests())
+        if !self.is_unasked {
+            tokio::select! {
+                biased;
+                Some(note) = self.notes.recv() => return Step::Told(note),
+                Some(inquiry) = self.questions.recv() => self.note(inquiry),
+                outcome = &mut self.work => return self.done(outcome),
             }
-            outcome = &mut self.work => self.done(outcome),
         }
+        // Whoever drops this here and asks again is asked the same, since nothing says yet that the client was.
+        self.more_questions().await;
+        self.is_unasked = false;
+        Step::Asked(self.requests())
     }
 
     /// Servers may ask several things at once, each by itself; the client is to hear of them together.
@@ -175,6 +172,7 @@ impl Turn {
 
     fn note(&mut self, inquiry: Inquiry) {
         self.asked_so_far += 1;
+        self.is_unasked = true;
         self.open.push(Open { name: format!("question-{}", self.asked_so_far), inquiry });
     }
 
@@ -192,9 +190,7 @@ impl Turn {
     }
 
     /// Hands the client's answers to whoever asked. Questions that nobody waits for any more are forgotten.
-    pub(crate) fn answer(&mut self, responses: Option<&Payload>) -> Result<(), RemoteError> {
-        let responses = Members::read(responses)
-            .ok_or_else(|| reception::invalid("`inputResponses` is no object"))?;
+    pub(crate) fn answer(&mut self, responses: &Members) {
         let mut still = Vec::new();
         for open in self.open.drain(..) {
             match responses.get(&open.name) {
@@ -206,8 +202,7 @@ impl Turn {
             }
         }
         self.open = still;
-        self.is_unanswered = !self.open.is_empty();
-        Ok(())
+        self.is_unasked = !self.open.is_empty();
     }
 }
 
@@ -231,5 +226,58 @@ impl Outlet for TurnOutlet {
             self.ask.send(inquiry).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work that asks one thing and gives the answer, and one more question beside it a little later.
+    fn asking() -> Turn {
+        let (say, notes) = mpsc::channel(NOTES);
+        let (ask, questions) = mpsc::channel(QUESTIONS);
+        let outlet = TurnOutlet { say, ask };
+        let work = Box::pin(async move {
+            let later = async {
+                sleep(TOGETHER / 2).await;
+                outlet.ask("roots/list", None).await
+            };
+            let (first, _second) = tokio::join!(outlet.ask("elicitation/create", None), later);
+            first
+        });
+        Turn::of(work, (notes, questions), ("ada".into(), About::default()))
+    }
+
+    fn names(step: Step) -> Vec<String> {
+        match step {
+            Step::Asked(requests) => {
+                requests.as_object().into_iter().flatten().map(|it| it.0.clone()).collect()
+            }
+            Step::Told(_) | Step::Done(_) => panic!("it asks: {step:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_looks_away_while_questions_gather_is_asked_all_the_same() {
+        let mut turn = asking();
+        let looked_away = tokio::time::timeout(TOGETHER / 4, turn.next()).await;
+        assert!(looked_away.is_err(), "questions are still being gathered");
+        assert_eq!(names(turn.next().await), ["question-1", "question-2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_answered_is_asked_again_and_then_it_is_done() {
+        let mut turn = asking();
+        assert_eq!(names(turn.next().await), ["question-1", "question-2"]);
+        let answers = |text: &'static str| {
+            let text = Payload::from_json(bytes::Bytes::from_static(text.as_bytes()));
+            Members::read(Some(&text)).expect("an object")
+        };
+        turn.answer(&answers(r#"{"question-2": {}, "question-9": {}}"#));
+        assert_eq!(names(turn.next().await), ["question-1"]);
+        turn.answer(&answers(r#"{"question-1": {"action": "accept"}}"#));
+        let Step::Done(Ok(answer)) = turn.next().await else { panic!("it is done") };
+        assert_eq!(answer.as_bytes().as_ref(), br#"{"action": "accept"}"#);
     }
 }

@@ -44,15 +44,14 @@ impl Gateway {
         }
         let principal = visit.guest.principal.clone();
         if let Some(number) = self.parked(&visit)? {
+            // What cannot be read costs nothing but another try.
+            let responses = Members::read(visit.params.get("inputResponses"))
+                .ok_or_else(|| reception::invalid("`inputResponses` is no object"))?;
             let mut turn = self.parking.take(number).await.ok_or_else(foreign)?;
-            turn.answer(visit.params.get("inputResponses"))?;
+            turn.answer(&responses);
             return Ok(turn);
         }
-        let about = if is_worth_parking(&visit) {
-            about(&visit.method, &visit.params)
-        } else {
-            String::new()
-        };
+        let about = About { method: visit.method.clone(), params: visit.params.clone() };
         let relay = self.relay.clone();
         let asked = |outlet| Asked {
             guest: visit.guest,
@@ -84,16 +83,18 @@ impl Gateway {
         turn: Turn,
         principal: Arc<str>,
     ) -> Result<String, RemoteError> {
-        let about = turn.about.clone();
+        let about = about(&turn.about.method, &turn.about.params);
         let number = self.parking.park(turn, principal.clone()).await;
         let number = number.ok_or_else(|| reception::failed("too many calls wait for answers"))?;
         Ok(self.relay.seal.close(&principal, &State::Parked { number, about }, LASTS))
     }
 }
 
-/// Whoever can answer nothing is asked nothing.
-fn is_worth_parking(visit: &Visit) -> bool {
-    visit.guest.can() != crate::guest::Abilities::default()
+/// What a question was, for when it has to be known again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct About {
+    pub(crate) method: Cow<'static, str>,
+    params: Members,
 }
 
 /// What a question is about, whatever it is written like: the same when it comes again with answers.

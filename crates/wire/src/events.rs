@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use reqwest::Response;
 
 use crate::fault::Fault;
 use crate::link::Arrival;
+use crate::network::Received;
 
 /// The longest id that is kept: it goes back to the server in a header.
 const LONGEST_ID: usize = 4 * 1024;
@@ -241,12 +241,12 @@ impl Data {
 /// The events of an HTTP answer.
 #[derive(Debug)]
 pub(crate) struct Events {
-    response: Response,
+    response: Received,
     decoder: Decoder,
 }
 
 impl Events {
-    pub(crate) fn new(response: Response, limit: usize) -> Events {
+    pub(crate) fn new(response: Received, limit: usize) -> Events {
         Events { response, decoder: Decoder::new(limit) }
     }
 
@@ -274,7 +274,7 @@ impl Events {
         self.decoder.retry()
     }
 
-    pub(crate) fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Received {
         self.response
     }
 }

@@ -3,6 +3,8 @@
 
 mod answer;
 mod authorize;
+mod plain;
+mod received;
 mod target;
 mod unreachable;
 
@@ -13,17 +15,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
-use reqwest::{Certificate, Client, ClientBuilder, Identity, NoProxy, Proxy, Response};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, NoProxy, Proxy};
 use thiserror::Error;
 use url::Url;
 
 use crate::fault::{Fault, Unreachable};
+use plain::{Plain, is_plain};
 
 pub(crate) use answer::{
     Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
 };
 pub(crate) use authorize::Via;
 pub use authorize::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
+pub(crate) use received::Received;
 pub use target::Target;
 pub(crate) use unreachable::fault;
 
@@ -127,6 +131,8 @@ pub struct Network(Arc<Inner>);
 
 struct Inner {
     general: Client,
+    /// For what goes out plainly and on no detour.
+    plain: Option<Plain>,
     /// For protocols that begin as HTTP/1.1; made when first needed, because it reads certificates anew.
     upgrading: OnceLock<Client>,
     parts: Parts,
@@ -177,7 +183,12 @@ impl Network {
                 Err(_) => return Err(SetupError::Client(first)),
             },
         };
-        Ok(Network(Arc::new(Inner { general, upgrading: OnceLock::new(), parts, roots })))
+        let has_detour = [&settings.proxies.http, &settings.proxies.all]
+            .into_iter()
+            .any(|proxy| proxy.as_ref().is_some_and(|it| !it.is_empty()));
+        let plain =
+            (!has_detour).then(|| Plain::new(&settings.user_agent, settings.connect_timeout));
+        Ok(Network(Arc::new(Inner { general, plain, upgrading: OnceLock::new(), parts, roots })))
     }
 
     /// A client of one's own with the same proxies, certificates and name, for what is no message to a server.
@@ -200,12 +211,12 @@ impl Network {
     }
 
     /// Makes a request, and makes it again where a redirect within the origin says so.
-    async fn send(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
-        send(&self.0.general, request).await
+    async fn send(&self, request: &mut Request<'_>) -> Result<Received, Fault> {
+        send(&self.0.general, self.0.plain.as_ref(), request).await
     }
 
     /// The same over HTTP/1.1, for an answer that may become another protocol.
-    async fn send_upgrading(&self, request: &mut Request<'_>) -> Result<Response, Fault> {
+    async fn send_upgrading(&self, request: &mut Request<'_>) -> Result<Received, Fault> {
         let client = match self.0.upgrading.get() {
             Some(client) => client,
             None => {
@@ -214,7 +225,7 @@ impl Network {
                 self.0.upgrading.get_or_init(|| made)
             }
         };
-        send(client, request).await
+        send(client, None, request).await
     }
 }
 
@@ -312,10 +323,17 @@ impl Proxies {
     }
 }
 
-async fn send(client: &Client, request: &mut Request<'_>) -> Result<Response, Fault> {
+async fn send(
+    client: &Client,
+    plain: Option<&Plain>,
+    request: &mut Request<'_>,
+) -> Result<Received, Fault> {
     let mut left = REDIRECTS;
     loop {
-        let response = client.execute(request.prepare()).await.map_err(fault)?;
+        let response: Received = match plain.filter(|_| is_plain(&request.url)) {
+            Some(plain) => plain.send(request).await?.into(),
+            None => client.execute(request.prepare()).await.map_err(fault)?.into(),
+        };
         if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
             let detail = response.status().to_string();
             return Err(Fault::Unreachable { why: Unreachable::Proxy, detail });
@@ -331,7 +349,7 @@ async fn send(client: &Client, request: &mut Request<'_>) -> Result<Response, Fa
 
 /// Where to go instead, where the answer says so and we may. A question keeps its method and body on the way,
 /// so a redirect that would lose them stays an answer.
-fn redirect(request: &Request<'_>, response: &Response) -> Result<Option<Url>, Fault> {
+fn redirect(request: &Request<'_>, response: &Received) -> Result<Option<Url>, Fault> {
     let keeps_method = match response.status() {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Sink, Stream};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use reqwest::{Response, Upgraded};
+use reqwest::Upgraded;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -282,11 +282,7 @@ async fn shake_hands(network: &Network, target: &Target) -> Result<Upgraded, Fau
         return Err(refusal(response).await);
     }
     check(response.headers(), &key)?;
-    upgrade(response).await
-}
-
-async fn upgrade(response: Response) -> Result<Upgraded, Fault> {
-    response.upgrade().await.map_err(crate::network::fault)
+    response.upgrade().await
 }
 
 /// Did the server understand what it agreed to?

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
-use reqwest::Response;
 
+use super::Received;
 use crate::fault::{Fault, HttpAnswer};
 
 /// How much of a refusal is kept to be shown.
@@ -39,17 +39,17 @@ pub(crate) fn kind_of(headers: &HeaderMap) -> Kind {
 }
 
 /// Reads a whole body. One that came in a piece is not copied.
-pub(crate) async fn body_of(response: &mut Response, limit: usize) -> Result<Bytes, Fault> {
+pub(crate) async fn body_of(response: &mut Received, limit: usize) -> Result<Bytes, Fault> {
     let too_large = || Fault::TooLarge { limit };
     let announced = response.content_length().unwrap_or(0);
     if announced > limit as u64 {
         return Err(too_large());
     }
-    let Some(first) = chunk(response).await? else { return Ok(Bytes::new()) };
+    let Some(first) = response.chunk().await? else { return Ok(Bytes::new()) };
     if first.len() > limit {
         return Err(too_large());
     }
-    let Some(second) = chunk(response).await? else { return Ok(first) };
+    let Some(second) = response.chunk().await? else { return Ok(first) };
     // What is announced is not believed beyond what a small server would send.
     const BELIEVED: u64 = 1024 * 1024;
     let room = usize::try_from(announced.min(BELIEVED)).unwrap_or(0);
@@ -61,22 +61,17 @@ pub(crate) async fn body_of(response: &mut Response, limit: usize) -> Result<Byt
             return Err(too_large());
         }
         body.extend_from_slice(&piece);
-        next = chunk(response).await?;
+        next = response.chunk().await?;
     }
     Ok(body.freeze())
 }
 
-/// The next piece of a body. Whatever stops it, the answer is cut short.
-async fn chunk(response: &mut Response) -> Result<Option<Bytes>, Fault> {
-    response.chunk().await.map_err(|_| Fault::CutShort)
-}
-
 /// Reads as much as is cheap of a body that nobody wants; the rest closes the connection.
-pub(crate) async fn let_go(mut response: Response) {
+pub(crate) async fn let_go(mut response: Received) {
     let _connection_closes = beginning_of(&mut response, LEFTOVER).await;
 }
 
-async fn beginning_of(response: &mut Response, limit: usize) -> Vec<u8> {
+async fn beginning_of(response: &mut Received, limit: usize) -> Vec<u8> {
     let mut beginning = Vec::new();
     while beginning.len() < limit
         && let Ok(Some(piece)) = response.chunk().await
@@ -87,7 +82,7 @@ async fn beginning_of(response: &mut Response, limit: usize) -> Vec<u8> {
 }
 
 /// A refusal whose body was not read yet.
-pub(crate) async fn refusal(mut response: Response) -> Fault {
+pub(crate) async fn refusal(mut response: Received) -> Fault {
     let body = beginning_of(&mut response, SHOWN).await;
     refusal_with(response.status().as_u16(), response.headers(), &body)
 }
@@ -105,7 +100,7 @@ pub(crate) fn refusal_with(status: u16, headers: &HeaderMap, body: &[u8]) -> Fau
 }
 
 /// A success that is none of ours.
-pub(crate) async fn stranger(mut response: Response) -> Fault {
+pub(crate) async fn stranger(mut response: Received) -> Fault {
     let body = beginning_of(&mut response, SHOWN).await;
     stranger_with(response.headers(), &body)
 }

@@ -5,10 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use reqwest::Response;
 use url::Url;
 
-use super::{Network, Request, Target, let_go};
+use super::{Network, Received, Request, Target, let_go};
 use crate::fault::Fault;
 
 /// How often one request is made again because [`Authorize::refused`] says so.
@@ -78,7 +77,7 @@ impl Target {
         network: &Network,
         request: &mut Request<'_>,
         via: Via,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Received, Fault> {
         let mut left = AGAIN;
         loop {
             self.sign(request).await;
@@ -107,7 +106,7 @@ impl Target {
         }
     }
 
-    async fn judge(&self, request: &Request<'_>, response: &Response) -> Verdict {
+    async fn judge(&self, request: &Request<'_>, response: &Received) -> Verdict {
         let Some(authorize) = &self.authorize else { return Verdict::Stands };
         let status = response.status();
         let reception = Reception {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use reqwest::Response;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -19,7 +18,8 @@ use crate::fault::Fault;
 use crate::link::Arrival;
 use crate::message::{self, Id, Message, Messages, Payload};
 use crate::network::{
-    Kind, Request, Via, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
+    Kind, Received, Request, Via, body_of, kind_of, let_go, refusal, refusal_with, stranger,
+    stranger_with,
 };
 
 /// How long something that wants no answer may take to be accepted.
@@ -118,7 +118,7 @@ impl Question<'_> {
         &self,
         context: &Context,
         sent: &HeaderMap,
-        mut response: Response,
+        mut response: Received,
         lesson: Lesson,
     ) -> Result<Answered, Fault> {
         let status = response.status();
@@ -164,7 +164,7 @@ impl Question<'_> {
     }
 
     /// Some servers refuse with a status and say why as the protocol would.
-    async fn read_refusal(&self, mut response: Response) -> Result<Answered, Fault> {
+    async fn read_refusal(&self, mut response: Received) -> Result<Answered, Fault> {
         let status = response.status();
         // These are about who we are and where we are; what the body says is no answer to the question.
         let is_about_us = matches!(

@@ -79,6 +79,8 @@ pub(crate) struct Whose {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) server: Arc<str>,
+    /// What rules call it.
+    pub(crate) prefix: String,
     pub(crate) era: Era,
     pub(crate) is_program: bool,
     pub(crate) capabilities: Map<String, Json>,
@@ -266,6 +268,20 @@ impl Directory {
         able.map(|it| it.server.clone()).collect()
     }
 
+    /// The server that an entry of a list, other than the list of tools, belongs to.
+    pub(crate) fn owner_in(&self, list: List, entry: &Json) -> Option<&Arc<str>> {
+        let named = |member: &str| entry[member].as_str();
+        match list {
+            List::Tools => None,
+            List::Prompts => self.prompts.get(named("name")?).map(|it| &it.server),
+            List::Resources => self.resources.get(named("uri")?),
+            List::Templates => {
+                let template = named("uriTemplate")?;
+                self.templates.iter().find(|it| it.name == template).map(|it| &it.server)
+            }
+        }
+    }
+
     /// The servers with a capability or an extension of this name.
     pub(crate) fn able<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Facts> + 'a {
         self.servers.iter().filter(move |it| it.has(name) || it.extensions().any(|it| it == name))
@@ -400,6 +416,7 @@ fn facts(view: &View) -> Option<Facts> {
     let raw: Json = introduction.raw.decode().ok()?;
     Some(Facts {
         server: view.name.as_str().into(),
+        prefix: naming::prefix(&view.name, naming::Origin::of(view.scope)),
         era: introduction.era,
         is_program: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
         capabilities: raw["capabilities"].as_object().cloned().unwrap_or_default(),

@@ -108,6 +108,7 @@ impl Followed {
         }
         let directory = relay.served();
         let server = directory.server_of(uri).cloned();
+        let server = server.filter(|it| relay.shows_server(&guest.principal, it));
         let server = server.ok_or_else(|| reception::invalid("there is no such resource"))?;
         let lane = directory.lane(guest, &server);
         let subscription = relay.host.subscribe_on(&server, uri, lane.as_ref()).await;

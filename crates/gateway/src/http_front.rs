@@ -11,7 +11,6 @@ mod responses;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use switchboard_auth::verify::{Asked as Shown, Doorkeeper};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::gateway::Gateway;
 use crate::head_guard::HeadGuard;
@@ -44,6 +43,8 @@ const METRICS: &str = "/metrics";
 const CONNECTIONS: usize = 8192;
 /// How long the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(15);
+/// How long to wait when no connection can be taken.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
 /// How long requests under way have to end when we do.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -112,15 +113,15 @@ impl Gateway {
                 () = &mut stop => break,
                 accepted = listener.accept() => accepted,
             };
-            // A client that went away again, or too many open files: the next one may do better.
-            let Ok((stream, from)) = accepted else {
-                tokio::task::yield_now().await;
+            // A client that went away again, or too many open files: a moment later the next one may do better.
+            let Ok((stream, _)) = accepted else {
+                sleep(AFTER_FAILURE).await;
                 continue;
             };
             let Ok(place) = room.clone().try_acquire_owned() else { continue };
             let front = front.clone();
             connections.spawn(async move {
-                serve_connection(front, stream, from).await;
+                serve_connection(front, stream).await;
                 drop(place);
             });
         }
@@ -137,7 +138,7 @@ impl Gateway {
     }
 }
 
-async fn serve_connection(front: Arc<HttpFront>, stream: TcpStream, _from: SocketAddr) {
+async fn serve_connection(front: Arc<HttpFront>, stream: TcpStream) {
     let counted = front.gateway.relay.clone();
     let _present = Present::at(&counted.meters.connections);
     let _slower_then = stream.set_nodelay(true);
@@ -206,7 +207,7 @@ impl HttpFront {
         };
         match *request.method() {
             Method::POST => self.posted(request, principal).await,
-            Method::GET => self.opened_stream(&request, &principal).await,
+            Method::GET => Box::pin(self.opened_stream(&request, &principal)).await,
             Method::DELETE => self.ended_session(&request, &principal).await,
             _ => {
                 let mut response =

@@ -11,6 +11,7 @@ use switchboard::engine::Snapshot;
 use crate::gateway::Gateway;
 use crate::metering::Meters;
 use crate::process_facts::ProcessFacts;
+use crate::relay;
 
 /// The words for the states of a server.
 const STATES: [&str; 5] = ["pending", "connected", "failed", "needs-auth", "disabled"];
@@ -47,7 +48,7 @@ impl Gateway {
         let mut page = Page { text: String::with_capacity(8 * 1024), format };
         let relay = &self.relay;
         page.gauge("switchboard_build_info", "The version of this program.");
-        page.sample("switchboard_build_info", &[("version", &relay.version)], 1.0);
+        page.sample("switchboard_build_info", &[("version", relay::VERSION)], 1.0);
         page.traffic(&relay.meters);
         page.gauge("switchboard_parked_calls", "Calls that wait for their client's answers.");
         page.sample("switchboard_parked_calls", &[], self.parking.count() as f64);

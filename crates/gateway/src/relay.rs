@@ -12,12 +12,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 use switchboard::ask::{AskError, AskedBack, Behest, Question};
 use switchboard::audit::Provenance;
 use switchboard::calling::{Desk, ToolCall};
 use switchboard::catalogue::List;
 use switchboard::engine::Host;
+use switchboard::pool::naming;
 use switchboard::pool::tool::Tool;
 use switchboard_config::permission::{self, Effect, Listed, Rules};
 use switchboard_config::principals::Principals;
@@ -46,6 +47,9 @@ const MOST_DESKS: usize = 10_000;
 /// How long a server may take to answer.
 const PATIENCE: Duration = ToolCall::USUAL_PATIENCE;
 
+/// What we say our version is.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What every client of a gateway shares.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -55,8 +59,6 @@ pub(crate) struct Relay {
     pub(crate) ledger: Ledger,
     pub(crate) meters: Meters,
     pub(crate) tracer: Tracer,
-    pub(crate) name: String,
-    pub(crate) version: String,
     /// How much of its log each client wants to hear, by number.
     pub(crate) levels: watch::Sender<HashMap<u64, &'static str>>,
     desk: Desk,
@@ -117,8 +119,6 @@ impl Relay {
             ledger: Ledger::default(),
             meters: Meters::default(),
             tracer,
-            name: "switchboard".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             levels: watch::Sender::default(),
             desk,
             principals: watch::Sender::default(),
@@ -135,9 +135,9 @@ impl Relay {
     pub(crate) fn identity(&self, era: Era) -> Identity {
         let directory = self.served();
         Identity {
-            name: self.name.clone(),
+            name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
-            version: self.version.clone(),
+            version: VERSION.to_owned(),
             instructions: directory.instructions(),
             capabilities: directory.capabilities(era).clone(),
         }
@@ -184,7 +184,7 @@ impl Relay {
         }
     }
 
-    /// Are there tools that others see and this principal does not?
+    /// Are there things that others see and this principal does not?
     pub(crate) fn hides_some(&self, principal: &Arc<str>) -> bool {
         let denies = |it: &Listed| it.effect == Effect::Deny;
         let rules = self.desk(principal).rules.now();
@@ -193,11 +193,17 @@ impl Relay {
 
     /// May this principal see the tool?
     pub(crate) fn shows(&self, principal: &Arc<str>, tool: &Tool) -> bool {
-        if !self.hides_some(principal) {
-            return true;
-        }
         let rules = self.desk(principal).rules.now();
-        permission::hides(&rules, &tool.prefix, &tool.name).is_none()
+        let name = naming::as_in_rules(&tool.name);
+        permission::hides(&rules, &tool.prefix, &name).is_none()
+    }
+
+    /// May this principal see anything of the server? Who may call none of its tools has no business with the rest.
+    pub(crate) fn shows_server(&self, principal: &Arc<str>, server: &str) -> bool {
+        let rules = self.desk(principal).rules.now();
+        let directory = self.directory.borrow();
+        let prefix = directory.servers.iter().find(|it| *it.server == *server).map(|it| &it.prefix);
+        prefix.is_none_or(|it| permission::hides_server(&rules, it).is_none())
     }
 
     /// Answers a question that is neither the beginning of a conversation nor about changes.
@@ -222,13 +228,30 @@ impl Relay {
         }
     }
 
+    /// A page of a list, without what is hidden from whoever asks.
     fn listed(&self, list: List, asked: &Asked) -> Result<Payload, RemoteError> {
-        let directory = self.directory.borrow().clone();
+        let directory = self.served();
         let cursor = asked.params.text("cursor");
-        match directory.lists.get(&list) {
-            Some(pages) => pages.page(asked.guest.era, cursor.as_deref()),
-            None => Err(reception::invalid("nothing is listed yet")),
+        let pages = directory.lists.get(&list);
+        let pages = pages.ok_or_else(|| reception::invalid("nothing is listed yet"))?;
+        let page = pages.page(asked.guest.era, cursor.as_deref())?;
+        let principal = &asked.guest.principal;
+        if !self.hides_some(principal) {
+            return Ok(page);
         }
+        let mut page: Map<String, Json> =
+            page.decode().map_err(|_| reception::failed("the list cannot be read"))?;
+        if let Some(Json::Array(entries)) = page.get_mut(list.id()) {
+            entries.retain(|entry| match (list, directory.owner_in(list, entry)) {
+                (List::Tools, _) => {
+                    let name = entry["name"].as_str();
+                    let tool = name.and_then(|name| directory.tools.get(name));
+                    tool.is_none_or(|tool| self.shows(principal, tool))
+                }
+                (_, owner) => owner.is_none_or(|server| self.shows_server(principal, server)),
+            });
+        }
+        Ok(object(&Json::Object(page)))
     }
 
     /// Passes a question on to one server, as it is.
@@ -238,6 +261,9 @@ impl Relay {
         asked: &Asked,
         mut params: Members,
     ) -> Result<Payload, RemoteError> {
+        if !self.shows_server(&asked.guest.principal, server) {
+            return Err(reception::invalid("there is no such thing here"));
+        }
         let asked_for = params.clone();
         let about = || about(&asked.method, &asked_for);
         let whose = Whose { server, principal: &asked.guest.principal, about: &about };
@@ -320,7 +346,7 @@ fn no_method(method: &str) -> RemoteError {
     RemoteError { code: -32601, message: format!("there is no method `{method}`"), data: None }
 }
 
-fn object(json: &serde_json::Value) -> Payload {
+fn object(json: &Json) -> Payload {
     Payload::from_json(json.to_string().into())
 }
 

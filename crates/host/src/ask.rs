@@ -208,7 +208,10 @@ impl Host {
         let lane = question.behest.as_ref().and_then(|it| it.lane.as_ref());
         let handles = self.handles();
         let lane = match lane {
-            Some(lane) => Some(self.handle_on(server, Some(lane)).await.ok_or_else(no_server)?),
+            Some(lane) => {
+                let handle = Box::pin(self.handle_on(server, Some(lane))).await;
+                Some(handle.ok_or_else(no_server)?)
+            }
             None => None,
         };
         let _use = lane.as_ref().map(Handle::in_use);
@@ -222,12 +225,15 @@ impl Host {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            // What follows is rare and large: in boxes, so that a call that goes well does not carry room for it about.
             // Who is turned away has not been heard, so that nothing is done twice.
-            if trouble::is_turned_away(&error) && step_ups.take() && self.signs_in_for(handle).await
+            if trouble::is_turned_away(&error)
+                && step_ups.take()
+                && Box::pin(self.signs_in_for(handle)).await
             {
                 continue;
             }
-            handle.trouble(&live, &error).await;
+            Box::pin(handle.trouble(&live, &error)).await;
             // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
             let is_safe = was_never_heard(&error)
                 || (question.repeat == Repeat::Harmless
@@ -236,7 +242,8 @@ impl Host {
                 return Err(explain(server, error, question.repeat));
             }
             attempt += 1;
-            live = mended(handle, &live, &error).await.map_err(AskError::NotConnected)?;
+            let again = Box::pin(mended(handle, &live, &error)).await;
+            live = again.map_err(AskError::NotConnected)?;
         }
     }
 

@@ -1,13 +1,16 @@
 //! The seam between a peer and what carries its messages. Nothing above knows which transport it has.
 
+use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use thiserror::Error;
 
 use crate::fault::Fault;
-use crate::message::{self, Id, Malformed, Message, Messages};
+use crate::message::{self, Id, Malformed, Message, Messages, Payload, RemoteError};
 
 /// One end of a way to send and receive messages.
 ///
@@ -15,6 +18,11 @@ use crate::message::{self, Id, Malformed, Message, Messages};
 pub trait Link: Send + 'static {
     /// Do headers beside a message reach the other side?
     const CARRIES_HEADERS: bool = false;
+
+    /// A way to ask without the task that owns the link, where there is one.
+    fn shortcut(&self) -> Option<Arc<dyn Shortcut>> {
+        None
+    }
 
     /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
     fn push(&mut self, outgoing: Outgoing);
@@ -30,6 +38,23 @@ pub trait Link: Send + 'static {
     ///
     /// May be dropped and called again at any time without losing anything.
     fn next(&mut self) -> impl Future<Output = Result<Arrival, LinkEnd>> + Send;
+}
+
+/// A way past the task that owns a link, for questions whose answer is all that comes back: no task has to be woken then.
+pub trait Shortcut: fmt::Debug + Send + Sync {
+    /// Takes a question, or gives it back where it has to go the usual way. Dropping the future takes the question back.
+    fn ask(self: Arc<Self>, outgoing: Outgoing) -> Result<BoxFuture<'static, Shortly>, Outgoing>;
+}
+
+/// What became of a question on the shortcut.
+#[derive(Debug)]
+pub enum Shortly {
+    /// It was answered.
+    Answered(Result<Payload, RemoteError>),
+    /// It was not delivered, or its answer can no longer come.
+    Lost(Fault),
+    /// More than an answer comes back: the link's own task goes on with it, and the answer arrives over the link.
+    HandedOver,
 }
 
 /// A message on its way out.

@@ -1,9 +1,10 @@
 //! One side of a connection: asks, answers, and matches answers to questions.
-//! One task owns the link and everything that waits; callers hold a handle and no lock.
+//! One task owns the link. A call goes through it, or past it where the link has a shortcut.
 
 mod behalf;
 mod call;
 mod driver;
+mod register;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
-use crate::link::{Link, LinkEnd, Outgoing};
+use crate::link::{Link, LinkEnd, Outgoing, Shortcut};
 use crate::message::{Id, Message, Payload, RemoteError};
 
 pub use behalf::{Attend, Behalf, Heed};
 pub use call::{Call, Calling, Progress};
+use register::Register;
 
 /// How many questions may wait for the task to take them.
 const COMMANDS: usize = 256;
@@ -43,6 +45,8 @@ struct Shared {
     open: Arc<AtomicUsize>,
     end: watch::Receiver<Option<LinkEnd>>,
     carries_headers: bool,
+    register: Arc<Register>,
+    shortcut: Option<Arc<dyn Shortcut>>,
 }
 
 /// A connection that has just begun.
@@ -182,7 +186,9 @@ impl Peer {
         let (answers, from_answers) = mpsc::channel(ANSWERS);
         let open: Arc<AtomicUsize> = Arc::default();
         let outlets = driver::Outlets { events: to_listener, answers, open: open.clone(), ended };
-        let driver = driver::Driver::new(link, outlets);
+        let register: Arc<Register> = Arc::default();
+        let shortcut = link.shortcut();
+        let driver = driver::Driver::new(link, register.clone(), outlets);
         let inlets = driver::Inlets {
             commands: from_callers,
             answers: from_answers,
@@ -191,7 +197,16 @@ impl Peer {
         let task = tokio::spawn(driver.run(inlets));
         let numbers = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
-        let shared = Shared { commands, departures, numbers, open, end, carries_headers };
+        let shared = Shared {
+            commands,
+            departures,
+            numbers,
+            open,
+            end,
+            carries_headers,
+            register,
+            shortcut,
+        };
         Connection { peer: Peer(Arc::new(shared)), events, task }
     }
 

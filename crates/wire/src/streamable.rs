@@ -5,12 +5,13 @@
 mod exchange;
 mod listen;
 mod post;
+mod shortcut;
 mod standing;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
@@ -21,11 +22,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
-use crate::link::{Arrival, Link, LinkEnd, Outgoing};
+use crate::link::{Arrival, Link, LinkEnd, Outgoing, Shortcut};
 use crate::message::{Id, Message, Payload};
 use crate::network::{Network, Request, Target, Via};
 use crate::together::{Key, Together};
 use post::{Lifetime, Post, Purpose, cancelled_id};
+use shortcut::{Direct, Handed};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -42,6 +44,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// A link to a server at a URL. Dropping it drops every exchange that is under way.
 pub struct HttpLink {
     context: Arc<Context>,
+    /// The way past us, and what was handed over on it.
+    direct: Arc<Direct>,
+    handed: mpsc::Receiver<Handed>,
     /// What every POST has among its headers.
     prepared: HeaderMap,
     era: Era,
@@ -117,8 +122,12 @@ impl HttpLink {
         prepared.insert(header::CONTENT_TYPE, json);
         prepared.insert(header::ACCEPT, both);
         let (say, said) = mpsc::channel(WAITING);
+        let context = Arc::new(Context { network, target });
+        let (direct, handed) = Direct::new(context.clone());
         HttpLink {
-            context: Arc::new(Context { network, target }),
+            context,
+            direct,
+            handed,
             prepared,
             era: Era::Unknown,
             exchanges: Together::new(),
@@ -141,11 +150,21 @@ impl HttpLink {
             Purpose::Ask(id, lifetime) => Some((id.clone(), *lifetime)),
             Purpose::Initialized => {
                 self.hold = Some(Box::pin(sleep(HOLD)));
+                self.direct.close();
                 None
             }
             Purpose::Tell => None,
         };
         let run = exchange::run(self.context.clone(), post, self.say.clone());
+        self.run(run, question, load);
+    }
+
+    fn run(
+        &mut self,
+        run: impl Future<Output = Done> + Send + 'static,
+        question: Option<(Id, Lifetime)>,
+        load: usize,
+    ) {
         let key = self.exchanges.add(run);
         match question {
             Some((id, lifetime)) => self.keep(id, Live { key, lifetime, load }),
@@ -161,9 +180,27 @@ impl HttpLink {
         }
     }
 
+    /// Goes on with what came back as more than an answer.
+    fn take_over(&mut self, handed: Handed) {
+        let Handed { id, lifetime, load, .. } = &handed;
+        let (question, load) = ((id.clone(), *lifetime), *load);
+        self.load += load;
+        let run = exchange::go_on(self.context.clone(), handed, self.say.clone());
+        self.run(run, Some(question), load);
+    }
+
+    /// Says under which headers questions may go past us, where they may.
+    fn direct_others(&self) {
+        match (&self.hold, &self.era) {
+            (None, Era::Modern | Era::Legacy { .. }) => self.direct.open(&self.prepared),
+            (Some(_), _) | (None, Era::Unknown) => self.direct.close(),
+        }
+    }
+
     /// Lets go what was held, up to the next thing that holds the rest.
     fn release(&mut self) {
         self.hold = None;
+        self.direct_others();
         while self.hold.is_none()
             && let Some(post) = self.held.pop_front()
         {
@@ -176,6 +213,7 @@ impl HttpLink {
         self.era = Era::Unknown;
         self.prepared.remove(SESSION);
         self.prepared.remove(VERSION);
+        self.direct.close();
         if let Some(standing) = self.standing.take() {
             self.exchanges.remove(standing);
         }
@@ -192,6 +230,7 @@ impl HttpLink {
                     self.prepared.insert(VERSION, version);
                 }
                 self.era = Era::Legacy { session };
+                // Nothing goes ahead of the word that we are initialized.
             }
         }
     }
@@ -233,6 +272,9 @@ impl HttpLink {
 
     /// Calls a question off. Says whether the server is to be told, too.
     fn cancel(&mut self, params: Option<&Payload>) -> Cancelled {
+        while let Ok(handed) = self.handed.try_recv() {
+            self.take_over(handed);
+        }
         let Some(id) = params.and_then(cancelled_id) else { return Cancelled::ToBeSaid };
         let is_it = |post: &Post| matches!(&post.purpose, Purpose::Initialize(it) | Purpose::Ask(it, _) if *it == id);
         if let Some(position) = self.held.iter().position(is_it) {
@@ -261,6 +303,10 @@ impl HttpLink {
             }
             if let Poll::Ready(done) = self.exchanges.poll(task) {
                 self.finish(done);
+                continue;
+            }
+            if let Poll::Ready(Some(handed)) = self.handed.poll_recv(task) {
+                self.take_over(handed);
                 continue;
             }
             if let Poll::Ready(Some(said)) = self.said.poll_recv(task) {
@@ -292,6 +338,10 @@ impl HttpLink {
 impl Link for HttpLink {
     const CARRIES_HEADERS: bool = true;
 
+    fn shortcut(&self) -> Option<Arc<dyn Shortcut>> {
+        Some(self.direct.clone())
+    }
+
     fn push(&mut self, outgoing: Outgoing) {
         if let Message::Notification { method, params } = &outgoing.message
             && method == "notifications/cancelled"
@@ -302,16 +352,14 @@ impl Link for HttpLink {
         let purpose = Purpose::of(&outgoing);
         match &purpose {
             Purpose::Initialize(_) => self.forget(),
-            Purpose::Ask(_, Lifetime::OfItsStream) => self.era = Era::Modern,
+            Purpose::Ask(_, Lifetime::OfItsStream) if self.era != Era::Modern => {
+                self.era = Era::Modern;
+                self.direct_others();
+            }
+            Purpose::Ask(_, Lifetime::OfItsStream) => {}
             Purpose::Ask(_, Lifetime::OfItsSession) | Purpose::Initialized | Purpose::Tell => {}
         }
-        let mut headers = self.prepared.clone();
-        if let Some(more) = outgoing.headers {
-            headers.extend(*more);
-        }
-        let mut body = Vec::with_capacity(256);
-        outgoing.message.write_to(&mut body);
-        let post = Post { purpose, headers, body: body.into() };
+        let post = Post::new(purpose, &self.prepared, outgoing);
         self.load += post.load();
         match self.hold {
             Some(_) => self.held.push_back(post),

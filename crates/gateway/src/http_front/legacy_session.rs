@@ -15,7 +15,7 @@ use switchboard_wire::message::{Id, Message, Payload, RemoteError};
 use switchboard_wire::reception;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::responses::{breath, event, first_event};
 use super::told;
@@ -344,6 +344,7 @@ impl SessionTask {
     /// We are ending: what is under way may finish, within the time that connections have.
     async fn drain(&mut self) {
         self.streams.remove(&STANDING);
+        let deadline = Instant::now() + super::DRAIN;
         while !self.works.is_empty() {
             tokio::select! {
                 Some(command) = self.commands.recv() => self.obey(command).await,
@@ -352,7 +353,7 @@ impl SessionTask {
                         self.by_id.remove(&id);
                     }
                 }
-                () = tokio::time::sleep(super::DRAIN) => return,
+                () = sleep_until(deadline) => return,
             }
         }
         while let Ok(command) = self.commands.try_recv() {

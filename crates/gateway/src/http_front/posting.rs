@@ -78,7 +78,7 @@ impl HttpFront {
                 self.of_nobody(message, &head.headers, principal).await
             }
             (Ok(Messages::Batch(parts)), Some(session)) if asked::has_batches(&session.version) => {
-                self.batched(&session, parts).await
+                Box::pin(self.batched(&session, parts)).await
             }
             (Ok(Messages::Batch(_)), _) => {
                 refused(StatusCode::BAD_REQUEST, "batches are not spoken in this version")
@@ -121,7 +121,7 @@ impl HttpFront {
         let question = match message {
             Message::Request { id, method, params } => Question { id, method, params },
             Message::Notification { method, params } => {
-                self.hear(&session, &method, params.as_ref()).await;
+                Box::pin(self.hear(&session, &method, params.as_ref())).await;
                 return accepted();
             }
             Message::Answer { id, outcome } => {

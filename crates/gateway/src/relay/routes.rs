@@ -25,13 +25,20 @@ const NOT_HERE: [i64; 2] = [-32002, -32602];
 
 impl Relay {
     pub(super) async fn routed(&self, asked: Asked) -> Result<Payload, RemoteError> {
+        let has_tools =
+            || self.directory.borrow().capabilities(asked.guest.era).contains_key("tools");
+        match asked.method == "tools/call" && has_tools() {
+            true => self.called(asked).await,
+            // In a box, so that a call does not carry room for everything else about.
+            false => Box::pin(self.routed_elsewhere(asked)).await,
+        }
+    }
+
+    async fn routed_elsewhere(&self, asked: Asked) -> Result<Payload, RemoteError> {
         let directory = self.served();
         let any = |name: &str| directory.capabilities(asked.guest.era).contains_key(name);
-        if asked.method == "tools/call" && any("tools") {
-            return self.called(asked).await;
-        }
         match &*asked.method {
-            "tools/list" if any("tools") => self.listed_tools(&asked),
+            "tools/list" if any("tools") => self.listed(List::Tools, &asked),
             "resources/list" if any("resources") => self.listed(List::Resources, &asked),
             "resources/templates/list" if any("resources") => self.listed(List::Templates, &asked),
             "resources/read" if any("resources") => self.by_address(asked).await,
@@ -53,8 +60,10 @@ impl Relay {
             }
             "tasks/result" | "tasks/list" => Err(no_method(&asked.method)),
             method => match directory.owner_of(method).map(|it| it.server.clone()) {
-                Some(server) => self.extended(&server, asked).await,
-                None => Err(no_method(method)),
+                Some(server) if self.shows_server(&asked.guest.principal, &server) => {
+                    self.extended(&server, asked).await
+                }
+                Some(_) | None => Err(no_method(method)),
             },
         }
     }
@@ -63,24 +72,6 @@ impl Relay {
     async fn extended(&self, server: &str, mut asked: Asked) -> Result<Payload, RemoteError> {
         let params = std::mem::take(&mut asked.params);
         self.passed(server, &asked, params).await
-    }
-
-    fn listed_tools(&self, asked: &Asked) -> Result<Payload, RemoteError> {
-        let directory = self.served();
-        let principal = &asked.guest.principal;
-        if !self.hides_some(principal) {
-            return self.listed(List::Tools, asked);
-        }
-        let page = self.listed(List::Tools, asked)?;
-        let mut page: Map<String, Json> =
-            page.decode().map_err(|_| reception::failed("no list"))?;
-        if let Some(Json::Array(tools)) = page.get_mut("tools") {
-            tools.retain(|it| {
-                let tool = it["name"].as_str().and_then(|name| directory.tools.get(name));
-                tool.is_none_or(|tool| self.shows(principal, tool))
-            });
-        }
-        Ok(object(&Json::Object(page)))
     }
 
     /// Asks whoever has a resource. Where nobody lists it, everybody is asked until one has it.
@@ -102,6 +93,8 @@ impl Relay {
         let name = asked.params.text("name");
         let name = name.ok_or_else(|| reception::invalid("`name` is missing, or is no text"))?;
         let whose = self.served().prompts.get(&name).cloned();
+        let principal = &asked.guest.principal;
+        let whose = whose.filter(|it| self.shows_server(principal, &it.server));
         let whose = whose.ok_or_else(|| no_such("prompt", &name))?;
         let mut params = std::mem::take(&mut asked.params);
         params.put("name", object(&whose.name.into()));
@@ -162,7 +155,9 @@ impl Relay {
     /// Asks all that can answer, one a page, each for as many pages as it has.
     async fn in_turn(&self, mut asked: Asked, able: &str) -> Result<Payload, RemoteError> {
         let directory = self.served();
-        let servers: Vec<Arc<str>> = directory.able(able).map(|it| it.server.clone()).collect();
+        let is_shown = |it: &Arc<str>| self.shows_server(&asked.guest.principal, it);
+        let servers = directory.able(able).map(|it| it.server.clone());
+        let servers: Vec<Arc<str>> = servers.filter(is_shown).collect();
         let mut params = std::mem::take(&mut asked.params);
         let cursor = params.take("cursor").and_then(|it| it.decode::<String>().ok());
         let bad = || reception::invalid("the cursor is not one that was given here");

@@ -21,7 +21,8 @@ pub(super) async fn told<W: Future<Output = Outcome>>(
 ) -> Outcome {
     let Some(token) = &asked.meta.progress_token else { return work(None).await };
     let (signs, mut heard) = mpsc::channel(WAITING);
-    let mut working = std::pin::pin!(work(Some(signs)));
+    // In a box, so that work of which nobody hears does not carry room for it about.
+    let mut working = Box::pin(work(Some(signs)));
     let outcome = loop {
         tokio::select! {
             biased;

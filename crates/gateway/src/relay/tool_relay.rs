@@ -56,7 +56,9 @@ impl Relay {
         if asked.guest.era == Era::Modern && self.unwrapped(&whose, &mut params)? == Leave::Given {
             attendant.give_leave();
         }
-        self.tell_level_for(asked, &call.tool.server).await;
+        if asked.guest.level().is_some() {
+            Box::pin(self.tell_level_for(asked, &call.tool.server)).await;
+        }
         let desk = self.desk(principal);
         let span = self.tracer.upstream_call(asked, &call.tool.server, &call.tool.name);
         let behest = self.behest(asked, attendant.clone(), (&call.tool.server, &span));

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::behalf::Attend;
+use super::register::How;
 use super::{CallError, Command, Departure, Peer, Sent};
 use crate::fault::Fault;
-use crate::link::{LinkEnd, Outgoing};
+use crate::link::{LinkEnd, Outgoing, Shortly};
 use crate::message::{Id, Message, Payload, RemoteError};
 
 /// Progress that finds no room is dropped: the next one says more anyway.
@@ -143,8 +145,7 @@ impl IntoFuture for Call {
         };
         let message = Message::Request { id: Id::Number(number), method, params };
         let waiting = Waiting { answer, progress, attendant };
-        let command = Command::Ask { number, outgoing: Outgoing { message, headers }, waiting };
-        let stage = Stage::New(command);
+        let stage = Stage::New(Outgoing { message, headers }, waiting);
         Calling { peer, number, stage, answered, patience, alarm: None, signs, listener }
     }
 }
@@ -169,7 +170,9 @@ pub struct Calling {
 /// How far a call has come.
 enum Stage {
     /// Nobody has heard of it.
-    New(Command),
+    New(Outgoing, Waiting),
+    /// It goes past the task; this is where it is asked and answered.
+    Short(BoxFuture<'static, Shortly>),
     /// The task has no room for it yet.
     Queueing(Pin<Box<dyn Future<Output = Result<(), SendError<Command>>> + Send>>),
     /// The task has it, or will.
@@ -185,22 +188,26 @@ impl Future for Calling {
         let call = &mut *self;
         loop {
             match &mut call.stage {
-                Stage::New(_) => call.ask()?,
+                Stage::New(..) => call.ask()?,
+                Stage::Short(asked) => match asked.as_mut().poll(task) {
+                    Poll::Ready(Shortly::HandedOver) => call.stage = Stage::Asked,
+                    Poll::Ready(Shortly::Answered(outcome)) => {
+                        call.settle();
+                        return Poll::Ready(outcome.map_err(CallError::from));
+                    }
+                    Poll::Ready(Shortly::Lost(fault)) => {
+                        call.settle();
+                        return Poll::Ready(Err(CallError::Lost(fault)));
+                    }
+                    // The connection may end meanwhile.
+                    Poll::Pending => return call.poll_answered(task),
+                },
                 Stage::Queueing(sending) => match sending.as_mut().poll(task) {
                     Poll::Ready(Ok(())) => call.stage = Stage::Asked,
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(call.never_left())),
                     Poll::Pending => return call.poll_alarm(task),
                 },
-                Stage::Asked => {
-                    if let Poll::Ready(answered) = Pin::new(&mut call.answered).poll(task) {
-                        // What was said before the answer may come with it.
-                        call.hear_signs(task);
-                        call.stage = Stage::Over;
-                        return Poll::Ready(call.outcome(answered.ok()));
-                    }
-                    call.hear_signs(task);
-                    return call.poll_alarm(task);
-                }
+                Stage::Asked => return call.poll_answered(task),
                 Stage::Over => panic!("a call that has ended was polled again"),
             }
         }
@@ -209,11 +216,30 @@ impl Future for Calling {
 
 impl Calling {
     fn ask(&mut self) -> Result<(), CallError> {
-        let Stage::New(command) = mem::replace(&mut self.stage, Stage::Asked) else {
+        let Stage::New(outgoing, waiting) = mem::replace(&mut self.stage, Stage::Asked) else {
             return Ok(());
         };
         self.alarm = self.patience.limit().map(|limit| Box::pin(sleep(limit)));
-        match self.peer.0.commands.try_send(command) {
+        let shared = &self.peer.0;
+        let number = self.number;
+        let asked = match &shared.shortcut {
+            Some(shortcut) => shortcut.clone().ask(outgoing),
+            None => Err(outgoing),
+        };
+        let outgoing = match asked {
+            Ok(asked) => {
+                shared.register.add(number, waiting);
+                self.stage = Stage::Short(asked);
+                // The task closes this before it tells everybody who is in the register.
+                if shared.commands.is_closed() {
+                    self.settle();
+                    return Err(self.never_left());
+                }
+                return Ok(());
+            }
+            Err(outgoing) => outgoing,
+        };
+        match shared.commands.try_send(Command::Ask { number, outgoing, waiting }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(command)) => {
                 let commands = self.peer.0.commands.clone();
@@ -223,6 +249,23 @@ impl Calling {
             }
             Err(TrySendError::Closed(_)) => Err(self.never_left()),
         }
+    }
+
+    /// The call has its answer, and the task did not see it.
+    fn settle(&mut self) {
+        self.stage = Stage::Over;
+        let _the_other_end_of_ours = self.peer.0.register.end(self.number, How::Answered);
+    }
+
+    fn poll_answered(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
+        if let Poll::Ready(answered) = Pin::new(&mut self.answered).poll(task) {
+            // What was said before the answer may come with it.
+            self.hear_signs(task);
+            self.stage = Stage::Over;
+            return Poll::Ready(self.outcome(answered.ok()));
+        }
+        self.hear_signs(task);
+        self.poll_alarm(task)
     }
 
     fn never_left(&mut self) -> CallError {
@@ -280,7 +323,7 @@ impl Calling {
     /// Tells the task that nobody waits any more. The channel closes first: a question that the task has not
     /// taken yet is then never sent.
     fn abandon(&mut self, reason: &'static str) {
-        if let Stage::Asked = mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Asked | Stage::Short(_) = mem::replace(&mut self.stage, Stage::Over) {
             self.answered.close();
             let departure = Departure::Caller { number: self.number, reason };
             let _connection_over = self.peer.0.departures.send(departure);
@@ -298,7 +341,8 @@ impl Drop for Calling {
 impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Stage::New(_) => "New",
+            Stage::New(..) => "New",
+            Stage::Short(_) => "Short",
             Stage::Queueing(_) => "Queueing",
             Stage::Asked => "Asked",
             Stage::Over => "Over",

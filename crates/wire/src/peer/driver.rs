@@ -1,8 +1,6 @@
 //! The task behind a peer: owns the link and the calls that wait.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -12,10 +10,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::behalf::{Attend, Behalf, Heed};
-use super::call::{Answered, Progress, Waiting};
+use super::behalf::{Behalf, Heed};
+use super::call::{Answered, Progress};
+use super::register::{How, Register, Speech};
 use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
 use crate::link::{Arrival, Link, LinkEnd};
 use crate::message::{Id, Message, Payload, RemoteError};
@@ -27,12 +26,6 @@ const HIGH_WATER: usize = 1024 * 1024;
 const FLOOD: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
-const CALLED_OFF: Duration = Duration::from_secs(10);
-const ANSWERED: Duration = Duration::from_secs(1);
-/// How many such calls are remembered.
-const REMEMBERED: usize = 1024;
-
 /// What comes to the task from outside.
 pub(super) struct Inlets {
     pub(super) commands: mpsc::Receiver<Command>,
@@ -52,36 +45,14 @@ pub(super) struct Outlets {
 
 pub(super) struct Driver<L> {
     link: L,
-    waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
-    over: VecDeque<Over>,
+    register: Arc<Register>,
     outlets: Outlets,
     statistics: Statistics,
 }
 
-/// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
-struct Over {
-    attendant: Arc<dyn Attend>,
-    until: Instant,
-    how: How,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    CalledOff,
-    Answered,
-}
-
-/// What the other side does: who has answered asks nothing more, but may still say something.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Speech {
-    Asks,
-    Says,
-}
-
 impl<L: Link> Driver<L> {
-    pub(super) fn new(link: L, outlets: Outlets) -> Driver<L> {
-        let statistics = Statistics::default();
-        Driver { link, waiting: HashMap::default(), over: VecDeque::new(), outlets, statistics }
+    pub(super) fn new(link: L, register: Arc<Register>, outlets: Outlets) -> Driver<L> {
+        Driver { link, register, outlets, statistics: Statistics::default() }
     }
 
     pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
@@ -123,7 +94,7 @@ impl<L: Link> Driver<L> {
         };
         self.outlets.ended.send_replace(Some(how.clone()));
         commands.close();
-        for (_, waiting) in self.waiting.drain() {
+        for waiting in self.register.drain() {
             let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
         }
         self.statistics
@@ -151,7 +122,7 @@ impl<L: Link> Driver<L> {
                 if waiting.answer.is_closed() {
                     return;
                 }
-                self.waiting.insert(number, waiting);
+                self.register.add(number, waiting);
                 self.link.push(outgoing);
             }
             Command::Send(message) => self.link.push(message.into()),
@@ -160,8 +131,9 @@ impl<L: Link> Driver<L> {
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
     fn abandon(&mut self, number: u64, reason: &str) {
-        let Some(waiting) = self.waiting.remove(&number) else { return };
-        self.remember(waiting.attendant, How::CalledOff);
+        if self.register.end(number, How::CalledOff).is_none() {
+            return;
+        }
         let params = json!({"requestId": number, "reason": reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
@@ -173,7 +145,7 @@ impl<L: Link> Driver<L> {
             Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
             Message::Notification { method, params } => self.hear(method, params, amid),
             Message::Request { id, method, params } => {
-                let behalf = self.behalf(amid, Speech::Asks);
+                let behalf = self.register.behalf(amid, Speech::Asks);
                 self.be_asked(id, method, params, behalf);
             }
         }
@@ -181,12 +153,11 @@ impl<L: Link> Driver<L> {
 
     fn settle(&mut self, id: Option<Id>, answered: Answered) {
         let waiting = match id {
-            Some(Id::Number(number)) => self.waiting.remove(&number),
+            Some(Id::Number(number)) => self.register.end(number, How::Answered),
             Some(Id::Other(_)) | None => None,
         };
         match (waiting, answered) {
-            (Some(mut waiting), answered) => {
-                self.remember(waiting.attendant.take(), How::Answered);
+            (Some(waiting), answered) => {
                 let _caller_left = waiting.answer.send(answered);
             }
             (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
@@ -194,67 +165,18 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
-    fn behalf(&self, amid: Option<&Id>, speech: Speech) -> Behalf {
-        if let Some(Id::Number(number)) = amid {
-            let waiting = self.waiting.get(number);
-            let attendant = waiting.and_then(|it| it.attendant.as_ref());
-            return Behalf::of(attendant.map(|it| (*number, it)));
-        }
-        let attended =
-            self.waiting.iter().filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
-        match (Behalf::of(attended), speech) {
-            // It may speak of what somebody else called off a moment ago.
-            (Behalf::One(attendant), _) if self.may_mean_another(&*attendant, speech) => {
-                Behalf::Several
-            }
-            // What is said may come after the answer, on another way.
-            (Behalf::Nobody, Speech::Says) => {
-                let now = Instant::now();
-                let late = self.over.iter().filter(|it| it.until > now);
-                Behalf::of(late.map(|it| (0, &it.attendant)))
-            }
-            (behalf @ (Behalf::Nobody | Behalf::One(_) | Behalf::Several), _) => behalf,
-        }
-    }
-
-    fn may_mean_another(&self, attendant: &dyn Attend, speech: Speech) -> bool {
-        if self.over.is_empty() {
-            return false;
-        }
-        let (now, own) = (Instant::now(), attendant.party());
-        self.over.iter().any(|over| {
-            over.attendant.party() != own
-                && over.until > now
-                && (over.how == How::CalledOff || speech == Speech::Says)
-        })
-    }
-
-    fn remember(&mut self, attendant: Option<Arc<dyn Attend>>, how: How) {
-        let Some(attendant) = attendant else { return };
-        let now = Instant::now();
-        let lasts = match how {
-            How::CalledOff => CALLED_OFF,
-            How::Answered => ANSWERED,
-        };
-        while self.over.len() >= REMEMBERED || self.over.front().is_some_and(|it| it.until <= now) {
-            self.over.pop_front();
-        }
-        self.over.push_back(Over { attendant, until: now + lasts, how });
-    }
-
     fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
         if method == "notifications/progress"
             && let Some(params) = &params
             && let Some(number) = progress_token(params)
-            && let Some(waiting) = self.waiting.get(&number)
+            && let Some(listener) = self.register.look(number, |it| it.progress.clone())
         {
-            if let Some(progress) = &waiting.progress {
+            if let Some(progress) = listener {
                 let _no_room = progress.try_send(Progress(params.clone()));
             }
             return;
         }
-        if let Behalf::One(attendant) = self.behalf(amid, Speech::Says)
+        if let Behalf::One(attendant) = self.register.behalf(amid, Speech::Says)
             && attendant.hear(&method, params.as_ref()) == Heed::Taken
         {
             return;
@@ -300,26 +222,6 @@ impl<L: Link> Driver<L> {
         } else {
             self.statistics.dropped_answers += 1;
         }
-    }
-}
-
-/// Spreads the numbers of calls over a map. They are our own, one after the other, and nobody else can put any
-/// there, so nothing has to be guarded against numbers that were chosen to collide.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The golden ratio of 2^64: neighbours end far apart in the high bits, which a map looks at too.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 
 use super::listen::Resume;
 use super::post::{Lifetime, Post, Purpose};
+use super::shortcut::{Back, Handed};
 use super::{Context, Done, SESSION, Said};
 use crate::era::code;
 use crate::events::{Event, Events};
@@ -55,6 +57,18 @@ pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Sai
         }
     };
     Done::Exchange { purpose, load, arrival }
+}
+
+/// Goes on with a question that was asked past the link.
+pub(super) async fn go_on(context: Arc<Context>, handed: Handed, say: mpsc::Sender<Said>) -> Done {
+    let Handed { id, lifetime, load, sent, back } = handed;
+    let question = Question { id: &id, lifetime, say: &say };
+    let asked = match back {
+        Back::Unread(response) => question.read(&context, &sent, response, Lesson::Known).await,
+        Back::Read(response, body) => question.read_body(&response, &body, Lesson::Known).await,
+    };
+    let arrival = question.outcome(asked);
+    Done::Exchange { purpose: Purpose::Ask(id, lifetime), load, arrival }
 }
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
@@ -133,25 +147,34 @@ impl Question<'_> {
             }
             Kind::Json | Kind::Unnamed => {
                 let body = body_of(&mut response, context.target.largest_message).await?;
-                if body.is_empty() && is_empty_success(status) {
-                    return self.elsewhere();
-                }
-                let Ok(messages) = message::parse(&body) else {
-                    return Err(stranger_with(response.headers(), &body));
-                };
-                match self.sort(messages).await {
-                    Some(answer) => {
-                        lesson.learn(&answer, self.say).await;
-                        Ok(Answered::With(answer))
-                    }
-                    None => Err(Fault::CutShort),
-                }
+                self.read_body(&response, &body, lesson).await
             }
             Kind::Other if is_empty_success(status) => {
                 let_go(response).await;
                 self.elsewhere()
             }
             Kind::Other => Err(stranger(response).await),
+        }
+    }
+
+    async fn read_body(
+        &self,
+        response: &Received,
+        body: &Bytes,
+        lesson: Lesson,
+    ) -> Result<Answered, Fault> {
+        if body.is_empty() && is_empty_success(response.status()) {
+            return self.elsewhere();
+        }
+        let Ok(messages) = message::parse(body) else {
+            return Err(stranger_with(response.headers(), body));
+        };
+        match self.sort(messages).await {
+            Some(answer) => {
+                lesson.learn(&answer, self.say).await;
+                Ok(Answered::With(answer))
+            }
+            None => Err(Fault::CutShort),
         }
     }
 

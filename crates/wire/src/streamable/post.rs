@@ -63,6 +63,17 @@ impl Purpose {
 }
 
 impl Post {
+    /// A message with the headers that every one has, and its own.
+    pub(super) fn new(purpose: Purpose, prepared: &HeaderMap, outgoing: Outgoing) -> Post {
+        let mut headers = prepared.clone();
+        if let Some(more) = outgoing.headers {
+            headers.extend(*more);
+        }
+        let mut body = Vec::with_capacity(256);
+        outgoing.message.write_to(&mut body);
+        Post { purpose, headers, body: body.into() }
+    }
+
     pub(super) fn load(&self) -> usize {
         EXCHANGE + self.body.len() / BYTES_PER_BYTE
     }

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
-use switchboard_wire::message::Payload;
+use switchboard_wire::message::{Payload, Word};
 use tokio::sync::watch;
 
 /// How many tasks are known at once.
@@ -25,7 +26,8 @@ struct Entries {
 impl Ledger {
     /// Notes a task, where a result is the beginning of one. Looking for the word first keeps large results unread.
     pub(crate) fn note(&self, result: &Payload, server: &str, principal: &Arc<str>) {
-        if memchr::memmem::find(result.as_bytes(), b"\"taskId\"").is_none() {
+        static MENTIONED: Word = Word::new(|| Finder::new(b"\"taskId\""));
+        if !result.mentions(&MENTIONED) {
             return;
         }
         let Some(task) = task_of(result).filter(|it| it.len() <= LONGEST) else { return };

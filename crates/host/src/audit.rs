@@ -146,42 +146,47 @@ impl Record {
 
 /// A digest of arguments: the same for the same values, however they are written.
 pub fn digest(arguments: &Json) -> String {
-    let mut text = String::new();
+    let mut text = Vec::with_capacity(128);
     canonical(arguments, &mut text);
-    format!("sha256:{}", sha256(text.as_bytes()))
+    let mut digest = String::with_capacity(80);
+    digest.push_str("sha256:");
+    digest.push_str(&sha256(&text));
+    digest
 }
 
 /// JSON with its members in order and nothing between its tokens.
-fn canonical(value: &Json, text: &mut String) {
+fn canonical(value: &Json, text: &mut Vec<u8>) {
     match value {
         Json::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(name, _)| *name);
-            text.push('{');
+            text.push(b'{');
             for (index, (name, value)) in members.into_iter().enumerate() {
                 if index > 0 {
-                    text.push(',');
+                    text.push(b',');
                 }
-                text.push_str(&Json::from(name.as_str()).to_string());
-                text.push(':');
+                put(name, text);
+                text.push(b':');
                 canonical(value, text);
             }
-            text.push('}');
+            text.push(b'}');
         }
         Json::Array(items) => {
-            text.push('[');
+            text.push(b'[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    text.push(',');
+                    text.push(b',');
                 }
                 canonical(item, text);
             }
-            text.push(']');
+            text.push(b']');
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
-            text.push_str(&value.to_string());
-        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => put(value, text),
     }
+}
+
+fn put(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
+    serde_json::to_writer(text, value).expect("a name or a value can be written to memory");
 }
 
 /// Where records go. Clones share the thread that writes.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::era::{Era, key};
 use crate::introduction::{Capabilities, Introduction, Offer};
 use crate::link::LinkEnd;
-use crate::message::{Payload, RemoteError};
+use crate::message::{Payload, RemoteError, Word};
 use crate::mirror::header_value;
 use crate::params;
 use crate::peer::{Attend, Call, CallError, Peer, Progress};
@@ -397,7 +398,10 @@ struct InputRequest {
 /// The server's question, where a result is one. Looking for the word first keeps large results unread.
 fn question(result: &Payload) -> Option<InputRequired> {
     const WORD: &str = "input_required";
-    memchr::memmem::find(result.as_bytes(), WORD.as_bytes())?;
+    static MENTIONED: Word = Word::new(|| Finder::new(WORD));
+    if !result.mentions(&MENTIONED) {
+        return None;
+    }
     let asked: InputRequired = result.decode().ok()?;
     (asked.result_type == WORD).then_some(asked)
 }

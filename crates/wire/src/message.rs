@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -13,7 +15,28 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Payload(Bytes);
 
+/// A word that is looked for in payloads before anything is read: most do not have it, and may be large.
+pub struct Word(LazyLock<Finder<'static>>);
+
+impl Word {
+    /// A word; how it is looked for is worked out once.
+    pub const fn new(finder: fn() -> Finder<'static>) -> Word {
+        Word(LazyLock::new(finder))
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Word({:?})", String::from_utf8_lossy(self.0.needle()))
+    }
+}
+
 impl Payload {
+    /// Is the word in it, wherever that is?
+    pub fn mentions(&self, word: &Word) -> bool {
+        word.0.find(self.as_bytes()).is_some()
+    }
+
     /// Takes bytes that are known to be JSON, such as those of another payload.
     pub fn from_json(bytes: Bytes) -> Payload {
         Payload(bytes)

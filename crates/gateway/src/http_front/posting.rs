@@ -538,6 +538,12 @@ fn read(params: Option<&Payload>) -> Result<(Members, Meta), RemoteError> {
 
 /// Is the request JSON, and does its sender take both kinds of answers?
 fn acceptable(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
+    // What nearly everybody says, word for word.
+    const BOTH: &[u8] = b"application/json, text/event-stream";
+    let says = |name, text: &[u8]| headers.get(name).is_some_and(|it| it.as_bytes() == text);
+    if says(header::CONTENT_TYPE, b"application/json") && says(header::ACCEPT, BOTH) {
+        return Ok(());
+    }
     let kind =
         headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{self, Payload, RemoteError};
 use switchboard_wire::reception;
 
 use super::{Relay, object};
@@ -80,7 +81,8 @@ impl Relay {
 
     /// A result in which the server's state is inside of ours, where it is a question.
     pub(super) fn wrapped(&self, whose: &Whose<'_>, result: Payload, leave: Leave) -> Payload {
-        if memchr::memmem::find(result.as_bytes(), WORD.as_bytes()).is_none() {
+        static MENTIONED: message::Word = message::Word::new(|| Finder::new(WORD));
+        if !result.mentions(&MENTIONED) {
             return result;
         }
         let Some(mut members) = Members::read(Some(&result)) else { return result };

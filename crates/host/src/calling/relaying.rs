@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use switchboard_wire::asked::Members;
-use switchboard_wire::message::Payload;
+use switchboard_wire::message::{Payload, Word};
 use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
 
@@ -182,8 +183,8 @@ fn is_error(result: &Payload) -> bool {
         #[serde(default)]
         is_error: bool,
     }
-    memchr::memmem::find(result.as_bytes(), b"\"isError\"").is_some()
-        && result.decode::<Said>().is_ok_and(|it| it.is_error)
+    static MENTIONED: Word = Word::new(|| Finder::new(b"\"isError\""));
+    result.mentions(&MENTIONED) && result.decode::<Said>().is_ok_and(|it| it.is_error)
 }
 
 #[cfg(test)]

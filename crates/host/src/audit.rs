@@ -24,7 +24,7 @@ const KEPT: usize = 8;
 /// How many records may wait for the disk before callers wait too: nothing is left out here.
 const WAITING: usize = 1024;
 /// Records that come this close together are written together.
-const TOGETHER: Duration = Duration::from_millis(2);
+const TOGETHER: Duration = Duration::from_millis(10);
 
 /// One call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

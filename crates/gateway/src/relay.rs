@@ -341,12 +341,8 @@ pub(crate) fn unanswered(error: &AskError) -> RemoteError {
     }
 }
 
-fn no_method(method: &str) -> RemoteError {
-    let method: String = method.chars().take(100).collect();
-    RemoteError { code: -32601, message: format!("there is no method `{method}`"), data: None }
-}
-
-fn object(json: &Json) -> Payload {
+/// A value as it is sent.
+pub(crate) fn object(json: &Json) -> Payload {
     Payload::from_json(json.to_string().into())
 }
 

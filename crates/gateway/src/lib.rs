@@ -12,6 +12,7 @@ pub mod head_guard;
 mod hearing;
 mod http_front;
 mod list_pages;
+mod meanwhile;
 mod metering;
 mod metrics_page;
 mod parking;

@@ -14,6 +14,7 @@ const SHARED: &[&str] = &[
     "adversity.rs",
     "demo.rs",
     "docs.rs",
+    "door.rs",
     "edits.rs",
     "hostile.rs",
     "killed.rs",

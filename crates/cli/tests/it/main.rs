@@ -15,6 +15,7 @@ mod demo;
 mod disable;
 mod docs;
 mod doctor;
+mod door;
 mod edits;
 mod enable;
 mod get;

@@ -347,8 +347,11 @@ impl Directory {
             said.insert("tools".to_owned(), json!({"listChanged": true}));
         }
         if any("resources") {
-            let can_subscribe =
-                self.servers.iter().any(|it| it.capabilities["resources"]["subscribe"] == true);
+            let takes = |it: &Facts| {
+                let resources = it.capabilities.get("resources");
+                resources.is_some_and(|it| it["subscribe"] == true)
+            };
+            let can_subscribe = self.servers.iter().any(takes);
             let mut how = json!({"listChanged": true});
             if can_subscribe {
                 how["subscribe"] = true.into();

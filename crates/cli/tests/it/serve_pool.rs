@@ -90,6 +90,19 @@ fn the_pool_is_one_server_over_standard_streams_in_either_era() {
 }
 
 #[test]
+fn a_server_without_resources_stands_before_one_that_has_some() {
+    let scene = scene();
+    let (one, two) = (Script::legacy(), Script::legacy().resources(1));
+    let entries = format!("\"one\": {}, \"two\": {}", Scripted::entry(&one), Scripted::entry(&two));
+    scene.servers(USER, &entries);
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert_eq!(names(&mut raw, "resources/list", "resources"), ["resource_0"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
 fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
     let scene = scene();
     twins(&scene, "");

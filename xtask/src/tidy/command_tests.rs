@@ -22,6 +22,7 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "secrets.rs",
+    "serve_apart.rs",
     "serve_pool.rs",
     "sign_in_canaries.rs",
     "sign_in_hostile.rs",

@@ -48,6 +48,7 @@ mod result;
 mod search;
 mod secrets;
 mod serve;
+mod serve_apart;
 mod serve_pool;
 mod sign_in_canaries;
 mod sign_in_hostile;

@@ -387,11 +387,12 @@ impl Directory {
         said
     }
 
-    /// How to use it all: what the servers say, each under its name.
-    pub(crate) fn instructions(&self) -> Option<String> {
-        let said = |it: &Facts| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
-        let all: Vec<String> = self.servers.iter().filter_map(said).collect();
-        match self.servers.as_slice() {
+    /// How to use it all: what the servers say that are shown, each under its name.
+    pub(crate) fn instructions(&self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
+        let shown: Vec<&Facts> = self.servers.iter().filter(|it| is_shown(&it.server)).collect();
+        let said = |it: &&Facts| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
+        let all: Vec<String> = shown.iter().filter_map(said).collect();
+        match shown.as_slice() {
             [only] => only.instructions.clone(),
             _ => (!all.is_empty()).then(|| all.join("\n\n")),
         }

@@ -131,14 +131,14 @@ impl Relay {
         self.directory.borrow().clone()
     }
 
-    /// What we say of ourselves.
-    pub(crate) fn identity(&self, era: Era) -> Identity {
+    /// What we say of ourselves to this principal.
+    pub(crate) fn identity(&self, era: Era, principal: &Arc<str>) -> Identity {
         let directory = self.served();
         Identity {
             name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
             version: VERSION.to_owned(),
-            instructions: directory.instructions(),
+            instructions: directory.instructions(|it| self.shows_server(principal, it)),
             capabilities: directory.capabilities(era).clone(),
         }
     }

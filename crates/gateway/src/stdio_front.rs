@@ -158,7 +158,8 @@ impl Front {
         if request.method == "initialize" {
             let guest = Guest::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
             self.open(Arc::new(guest)).await;
-            let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
+            let mut reception =
+                Reception::new(self.gateway.relay.identity(Era::Legacy, &self.principal));
             let params = params.written().decode().unwrap_or_default();
             return Some((request, Ok(object(&reception.initialize(&params)))));
         }

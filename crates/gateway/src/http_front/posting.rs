@@ -192,7 +192,8 @@ impl HttpFront {
 
     async fn initialized(&self, id: Id, params: &Members, principal: Arc<str>) -> Response<Body> {
         let guest = Guest::new(principal, Era::Legacy, params.get("capabilities"));
-        let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
+        let identity = self.gateway.relay.identity(Era::Legacy, &guest.principal);
+        let mut reception = Reception::new(identity);
         let said = reception.initialize(&params.written().decode().unwrap_or_default());
         let version = said["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let Some(session) = self.lobby.open(Arc::new(guest), &version).await else {

@@ -348,6 +348,117 @@ fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     assert_eq!(door.ended(), Some(0));
 }
 
+#[test]
+fn it_is_not_ready_while_a_server_is_being_connected_to() {
+    let scene = scene();
+    let at_once = Scripted::entry(&Script::legacy());
+    scene.servers(USER, &format!("\"one\": {at_once}"));
+    let door = Door::open(&scene, &["--no-auth"]);
+    let is = |status: &str| door.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
+    assert!(is("200"), "{}", door.get("/readyz"));
+    let slow = Scripted::entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
+    scene.servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
+    wait_until(SOON, "it is being connected to", || is("503").then_some(()));
+    assert!(door.get("/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(!door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo"));
+    wait_until(SOON, "it is connected", || is("200").then_some(()));
+    wait_until(SOON, "it is served", || {
+        door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
+    });
+    door.end();
+}
+
+/// Says hello as a client that works in folders, and answers whoever asks which until something is so.
+struct Rooted {
+    raw: Raw,
+    folder: &'static str,
+}
+
+impl Rooted {
+    fn begin(scene: &Scene, folder: &'static str) -> Rooted {
+        let raw = Raw::start(scene, &["--pool", "--mode", "bypass"]);
+        let mut rooted = Rooted { raw, folder };
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": true}},
+            "clientInfo": {"name": "rooted", "version": "1"},
+        });
+        rooted.ask("initialize", hello);
+        rooted.raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        rooted
+    }
+
+    fn ask(&mut self, method: &str, params: Json) -> Json {
+        self.raw.send(method, params);
+        loop {
+            let message = next(&mut self.raw);
+            if message["method"] == "roots/list" {
+                let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
+                self.raw.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots}));
+            } else if message["id"] == self.raw.asked {
+                assert!(message["error"].is_null(), "{message}");
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Json) -> Json {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// It works in another folder from now on.
+    fn move_to(&mut self, folder: &'static str) {
+        self.folder = folder;
+        let method = "notifications/roots/list_changed";
+        self.raw.say(&json!({"jsonrpc": "2.0", "method": method}));
+    }
+
+    fn end(mut self) {
+        self.raw.input = None;
+        assert_eq!(self.raw.ended().0, Some(0));
+    }
+}
+
+#[test]
+fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_change() {
+    let scene = scene();
+    let journal = scene.path("journal");
+    let script = Script::legacy().journal(&journal);
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&script)));
+    let news = || {
+        let heard = scripted::journal(&journal);
+        heard.iter().filter(|it| it["method"] == "notifications/roots/list_changed").count()
+    };
+    let mut client = Rooted::begin(&scene, "file:///before");
+    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
+    assert!(asked.to_string().contains("file:///before"), "{asked}");
+    let before =
+        wait_until(SOON, "it hears that the client is there", || Some(news()).filter(|it| *it > 0));
+    client.move_to("file:///after");
+    wait_until(SOON, "it hears of the change", || (news() > before).then_some(()));
+    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
+    assert!(asked.to_string().contains("file:///after"), "{asked}");
+    client.end();
+}
+
+#[test]
+fn a_real_server_knows_the_folders_of_the_only_client_outside_of_any_call() {
+    let scene = scene();
+    let servers = json!({"mcpServers": {"everything": trusted(&real::everything(Via::Stdio))}});
+    scene.write(USER, &servers.to_string());
+    let mut client = Rooted::begin(&scene, "file:///before");
+    for folder in ["file:///before", "file:///after"] {
+        if folder != client.folder {
+            client.move_to(folder);
+        }
+        // It asks by itself, and says what it knew last until it has its answer.
+        wait_until(SOON, folder, || {
+            let known = client.call("mcp__everything__get-roots-list", json!({}));
+            known.to_string().contains(folder).then_some(())
+        });
+    }
+    client.end();
+}
+
 /// The entry of a real server whose calls nobody is asked about.
 fn trusted(server: &RealServer) -> Json {
     let mut entry = real_entry(server);

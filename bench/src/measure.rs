@@ -83,6 +83,13 @@ impl Measurement {
     }
 }
 
+/// The median of one figure of several. None where there are none.
+pub fn middle<T>(several: &[T], part: fn(&T) -> f64) -> Option<f64> {
+    let mut parts: Vec<f64> = several.iter().map(part).collect();
+    parts.sort_by(f64::total_cmp);
+    parts.get(parts.len() / 2).copied()
+}
+
 fn median(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort();

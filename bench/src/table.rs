@@ -67,8 +67,25 @@ pub fn megabytes(megabytes: f64) -> String {
 }
 
 fn ratio(time: Duration, one: Duration) -> String {
-    let ratio = time.as_secs_f64() / one.as_secs_f64();
+    two_digits(time.as_secs_f64() / one.as_secs_f64())
+}
+
+/// A ratio, precise enough to tell on which side of a limit it is.
+pub fn two_digits(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
+}
+
+/// A whole number, with a comma between thousands.
+pub fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -91,6 +108,14 @@ mod tests {
         assert_eq!(milliseconds(time(234_500)), "234");
         assert_eq!(ratio(time(3_000), time(2_000)), "1.50");
         assert_eq!(ratio(time(300_000), time(2_000)), "150");
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!(
+            [7.0, 123.0, 1234.5, 1_234_567.0].map(thousands),
+            ["7", "123", "1,234", "1,234,567"]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::client::Who;
 use super::question::{Cost, Transport};
 use super::{LARGE, MANY, REPETITIONS, Row, SIZES, SMALL, Way};
 use crate::facts;
-use crate::table;
+use crate::table::{self, thousands, two_digits};
 
 /// The whole page.
 pub fn draw(parts: &[(Transport, Vec<Row>)]) -> String {
@@ -160,27 +160,9 @@ impl Budget {
     }
 }
 
-/// A ratio, precise enough to tell on which side of a limit it is.
-fn two_digits(ratio: f64) -> String {
-    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
-}
-
 /// A number with as many digits as mean something.
 fn short(number: f64) -> String {
     if number < 20.0 { format!("{number:.1}") } else { thousands(number) }
-}
-
-/// A whole number, with a comma between thousands.
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -229,13 +211,5 @@ mod tests {
             let count = |way| budgets.iter().filter(|it| it.way == way).count();
             assert_eq!(count(Way::OneCore), count(Way::Anywhere));
         }
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!(
-            [7.0, 123.0, 1234.5, 1_234_567.0].map(thousands),
-            ["7", "123", "1,234", "1,234,567"]
-        );
     }
 }

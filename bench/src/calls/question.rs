@@ -139,11 +139,7 @@ impl Cost {
 
     /// Each figure's median. None where there are no costs.
     pub fn median(costs: &[Cost]) -> Option<Cost> {
-        let middle = |part: fn(&Cost) -> f64| {
-            let mut parts: Vec<f64> = costs.iter().map(part).collect();
-            parts.sort_by(f64::total_cmp);
-            parts.get(parts.len() / 2).copied()
-        };
+        let middle = |part: fn(&Cost) -> f64| measure::middle(costs, part);
         Some(Cost {
             p50: middle(|it| it.p50)?,
             calls_per_second: middle(|it| it.calls_per_second)?,

@@ -5,7 +5,7 @@ use super::load::{Cost, Era};
 use super::memory::{CALLERS, MARKS, Memory, SESSIONS};
 use super::{IN_FLIGHT, LARGE, Part, Question, REPETITIONS, Row};
 use crate::facts;
-use crate::table::{self, megabytes};
+use crate::table::{self, megabytes, thousands, two_digits};
 
 /// How much more memory idle sessions may take, in megabytes.
 const IDLE: f64 = 50.0;
@@ -213,24 +213,6 @@ than is resident.
         table::markdown(&header, &[], &rows),
         table::markdown(&HEADER, &[3], &budgets),
     )
-}
-
-/// A ratio, precise enough to tell on which side of a limit it is.
-fn two_digits(ratio: f64) -> String {
-    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
-}
-
-/// A whole number, with a comma between thousands.
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 pub use bearer_list::{BearerList, LineFault, ListError, ListErrorKind, Refreshed};
 pub use doorkeeper::{Asked, Doorkeeper, Refusal};
 pub use dpop_check::ProofFault;
-pub use jwt_check::{IssuerCheck, Terms, TermsError, TokenFault};
+pub use jwt_check::{IssuerCheck, TokenFault, TokenTerms, TokenTermsError};
 pub use key_ring::IssuerFault;
 pub use principal::Principal;
 pub use protected_resource::ProtectedResource;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::auth::fetch::Online;
 use switchboard::auth::scopes::Scopes;
-use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, Terms as TokenTerms};
+use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, TokenTerms};
 use switchboard::config::permission::Mode;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
@@ -20,7 +20,7 @@ use switchboard::reload::Follower;
 use switchboard::wire::introduction::Ability;
 use switchboard_builtin::workspace;
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Terms, WaitingRoom};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Serving, WaitingRoom};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -45,7 +45,7 @@ pub struct Service {
     /// Whose tools.
     pub what: What,
     /// What of them is served, and how.
-    pub terms: Terms,
+    pub serving: Serving,
     /// How much is asked.
     pub mode: Option<Mode>,
     /// How long calls wait for somebody to answer for them; nobody is asked where it is nothing.
@@ -131,7 +131,7 @@ pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
         desk.consent = Arc::new(room.clone());
         let audit = desk.audit.clone();
         let (tracer, exporting) = trace_setup::tracer(session)?;
-        let (gateway, task) = Gateway::open_traced(host, desk, service.terms, tracer);
+        let (gateway, task) = Gateway::open_traced(host, desk, service.serving, tracer);
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
         let control = control::serve(subjects, &session.machine.places.running());

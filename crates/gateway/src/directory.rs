@@ -45,7 +45,7 @@ pub enum ToolsShown {
 
 /// What is served, and how.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct Serving {
     /// How things are called.
     pub names: Names,
     /// The rules that say what is served; all of it where there are none.
@@ -124,21 +124,26 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// What is served now. Lists that are as they were are taken over.
-    pub(crate) fn next(&self, snapshot: &Snapshot, pool: &Arc<Pool>, terms: &Terms) -> Directory {
+    pub(crate) fn next(
+        &self,
+        snapshot: &Snapshot,
+        pool: &Arc<Pool>,
+        serving: &Serving,
+    ) -> Directory {
         let views: Vec<&Arc<View>> = snapshot.servers.values().collect();
-        let is_served = |view: &View| terms.serves_server(&view.name);
+        let is_served = |view: &View| serving.serves_server(&view.name);
         let mut directory = Directory {
             servers: views.iter().filter(|it| is_served(it)).filter_map(|it| facts(it)).collect(),
             pool: pool.clone(),
             revision: snapshot.revision,
-            tools_shown: terms.tools,
-            sharing: terms.sharing,
+            tools_shown: serving.tools,
+            sharing: serving.sharing,
             ..Directory::default()
         };
-        let tools = directory.take_tools(pool, terms);
+        let tools = directory.take_tools(pool, serving);
         directory.keep(self, List::Tools, tools);
         let views: Vec<&View> = views.iter().map(|it| &***it).filter(|it| is_served(it)).collect();
-        let prompts = directory.take_prompts(&views, terms.names);
+        let prompts = directory.take_prompts(&views, serving.names);
         directory.keep(self, List::Prompts, prompts);
         let resources = directory.take_resources(&views);
         directory.keep(self, List::Resources, resources);
@@ -171,17 +176,17 @@ impl Directory {
         self.lists.insert(list, pages);
     }
 
-    fn take_tools(&mut self, pool: &Pool, terms: &Terms) -> Entries {
+    fn take_tools(&mut self, pool: &Pool, serving: &Serving) -> Entries {
         let all: Vec<&Arc<Tool>> = pool
             .tools()
             .iter()
             .chain(pool.apart())
-            .filter(|it| it.kind != ToolKind::BuiltIn && terms.serves(it))
+            .filter(|it| it.kind != ToolKind::BuiltIn && serving.serves(it))
             .collect();
         let twice = twice(all.iter().map(|it| it.name.as_str()));
         let mut entries = BTreeMap::new();
         for tool in all {
-            let named = match (terms.names, tool.kind) {
+            let named = match (serving.names, tool.kind) {
                 (Names::Prefixed, _) | (_, ToolKind::StandIn) => &tool.exposed,
                 (Names::Plain, _) => &tool.name,
                 (Names::OnCollision, _) if twice.contains(tool.name.as_str()) => &tool.exposed,
@@ -193,7 +198,7 @@ impl Directory {
             self.tools.insert(named.clone(), tool.clone());
             entries.insert(named.clone(), renamed(&tool.raw, &tool.name, named));
         }
-        match terms.tools {
+        match serving.tools {
             ToolsShown::All => entries.into_values().collect(),
             ToolsShown::Search => search_tools::definitions(),
         }
@@ -342,8 +347,11 @@ impl Directory {
             said.insert("tools".to_owned(), json!({"listChanged": true}));
         }
         if any("resources") {
-            let can_subscribe =
-                self.servers.iter().any(|it| it.capabilities["resources"]["subscribe"] == true);
+            let takes = |it: &Facts| {
+                let resources = it.capabilities.get("resources");
+                resources.is_some_and(|it| it["subscribe"] == true)
+            };
+            let can_subscribe = self.servers.iter().any(takes);
             let mut how = json!({"listChanged": true});
             if can_subscribe {
                 how["subscribe"] = true.into();
@@ -379,18 +387,19 @@ impl Directory {
         said
     }
 
-    /// How to use it all: what the servers say, each under its name.
-    pub(crate) fn instructions(&self) -> Option<String> {
-        let said = |it: &Facts| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
-        let all: Vec<String> = self.servers.iter().filter_map(said).collect();
-        match self.servers.as_slice() {
+    /// How to use it all: what the servers say that are shown, each under its name.
+    pub(crate) fn instructions(&self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
+        let shown: Vec<&Facts> = self.servers.iter().filter(|it| is_shown(&it.server)).collect();
+        let said = |it: &&Facts| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
+        let all: Vec<String> = shown.iter().filter_map(said).collect();
+        match shown.as_slice() {
             [only] => only.instructions.clone(),
             _ => (!all.is_empty()).then(|| all.join("\n\n")),
         }
     }
 }
 
-impl Terms {
+impl Serving {
     fn serves(&self, tool: &Tool) -> bool {
         let name = naming::as_in_rules(&tool.name);
         let fits = |rule: &ToolRule| rule.names_tool(&tool.prefix, &name);

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::directory::{Directory, Terms};
+use crate::directory::{Directory, Serving};
 use crate::parking::Parking;
 use crate::relay::Relay;
 use crate::spans::Tracer;
@@ -31,22 +31,22 @@ pub struct Gateway {
 impl Gateway {
     /// Opens a gateway to a host. The task keeps what is served fresh; await it once the gateway is dropped and the
     /// host has stopped. Must be called inside a runtime.
-    pub fn open(host: &Host, desk: Desk, terms: Terms) -> (Gateway, JoinHandle<()>) {
-        Gateway::open_traced(host, desk, terms, Tracer::off())
+    pub fn open(host: &Host, desk: Desk, serving: Serving) -> (Gateway, JoinHandle<()>) {
+        Gateway::open_traced(host, desk, serving, Tracer::off())
     }
 
     /// The same, and somebody is told of every request.
     pub fn open_traced(
         host: &Host,
         desk: Desk,
-        terms: Terms,
+        serving: Serving,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
         let (published, directory) = watch::channel(Arc::new(Directory::default()));
         let relay = Arc::new(Relay::new(host.clone(), desk, directory, tracer));
         let (parking, keeping) = Parking::new(PARKED);
         let mut keepers = JoinSet::new();
-        keepers.spawn(keep_directory(host.clone(), terms, published));
+        keepers.spawn(keep_directory(host.clone(), serving, published));
         keepers.spawn(keeping);
         keepers.spawn(keep_levels(relay.levels.subscribe(), Arc::downgrade(&relay)));
         let task = tokio::spawn(async move { while keepers.join_next().await.is_some() {} });
@@ -75,7 +75,7 @@ impl Gateway {
 }
 
 /// Makes what is served anew whenever a server, its lists or the pool changed.
-async fn keep_directory(host: Host, terms: Terms, published: watch::Sender<Arc<Directory>>) {
+async fn keep_directory(host: Host, serving: Serving, published: watch::Sender<Arc<Directory>>) {
     let (mut snapshots, mut pools) = (host.watch(), host.watch_pool());
     // The host must be able to end while we watch it.
     drop(host);
@@ -83,8 +83,9 @@ async fn keep_directory(host: Host, terms: Terms, published: watch::Sender<Arc<D
         let (snapshot, pool) =
             (snapshots.borrow_and_update().clone(), pools.borrow_and_update().clone());
         let before = published.borrow().clone();
-        let terms = terms.clone();
-        let made = tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &terms)).await;
+        let serving = serving.clone();
+        let made =
+            tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &serving)).await;
         if let Ok(made) = made {
             published.send_replace(Arc::new(made));
         }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value as Json, json};
 use switchboard::catalogue::List;
 use switchboard::subscription::{News, SubscribeError, Subscription};
 use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Id, Message, Payload, RemoteError};
+use switchboard_wire::message::{Id, Message, RemoteError};
 use switchboard_wire::reception::{self, tagged};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::directory::Directory;
 use crate::guest::Guest;
-use crate::relay::Relay;
+use crate::relay::{Relay, object};
 use crate::turn::Outcome;
 
 /// How many resources one client may follow.
@@ -162,7 +162,7 @@ pub(crate) fn bare(method: &'static str) -> Message {
 }
 
 fn notification(method: &'static str, params: Json) -> Message {
-    let params = Some(Payload::from_json(params.to_string().into()));
+    let params = Some(object(&params));
     Message::Notification { method: method.into(), params }
 }
 
@@ -252,7 +252,7 @@ impl Listening {
     /// The answer to the question that began it, when it is over.
     pub(crate) fn over(&self) -> Outcome {
         let result = tagged(json!({"resultType": "complete"}), &self.id);
-        Ok(Payload::from_json(result.to_string().into()))
+        Ok(object(&result))
     }
 }
 

@@ -12,6 +12,7 @@ pub mod head_guard;
 mod hearing;
 mod http_front;
 mod list_pages;
+mod meanwhile;
 mod metering;
 mod metrics_page;
 mod parking;
@@ -28,7 +29,7 @@ mod turn;
 mod visiting;
 mod waiting_room;
 
-pub use directory::{Names, Sharing, Terms, ToolsShown, exposing};
+pub use directory::{Names, Serving, Sharing, ToolsShown, exposing};
 pub use gateway::Gateway;
 pub use http_front::{Door, MetricsReaders, PATH};
 pub use span_export::TraceExport;

@@ -131,14 +131,14 @@ impl Relay {
         self.directory.borrow().clone()
     }
 
-    /// What we say of ourselves.
-    pub(crate) fn identity(&self, era: Era) -> Identity {
+    /// What we say of ourselves to this principal.
+    pub(crate) fn identity(&self, era: Era, principal: &Arc<str>) -> Identity {
         let directory = self.served();
         Identity {
             name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
             version: VERSION.to_owned(),
-            instructions: directory.instructions(),
+            instructions: directory.instructions(|it| self.shows_server(principal, it)),
             capabilities: directory.capabilities(era).clone(),
         }
     }
@@ -341,12 +341,8 @@ pub(crate) fn unanswered(error: &AskError) -> RemoteError {
     }
 }
 
-fn no_method(method: &str) -> RemoteError {
-    let method: String = method.chars().take(100).collect();
-    RemoteError { code: -32601, message: format!("there is no method `{method}`"), data: None }
-}
-
-fn object(json: &Json) -> Payload {
+/// A value as it is sent.
+pub(crate) fn object(json: &Json) -> Payload {
     Payload::from_json(json.to_string().into())
 }
 

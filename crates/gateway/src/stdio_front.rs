@@ -20,7 +20,8 @@ use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
-use crate::relay::{Asked, Origin};
+use crate::meanwhile::told_before;
+use crate::relay::{Asked, Origin, object};
 use crate::turn::{Outcome, Step};
 use crate::visiting::{self, Visit};
 
@@ -157,7 +158,8 @@ impl Front {
         if request.method == "initialize" {
             let guest = Guest::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
             self.open(Arc::new(guest)).await;
-            let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
+            let mut reception =
+                Reception::new(self.gateway.relay.identity(Era::Legacy, &self.principal));
             let params = params.written().decode().unwrap_or_default();
             return Some((request, Ok(object(&reception.initialize(&params)))));
         }
@@ -219,12 +221,14 @@ impl Front {
         if let Some(refused) = self.too_many(&request) {
             return Some((request, Err(refused)));
         }
-        let (say, notes) = mpsc::channel(NOTES);
-        let outlet = Arc::new(LinkOutlet { say, peer: self.peer.clone() });
+        let (noting, notes) = mpsc::channel(NOTES);
+        let outlet = Arc::new(LinkOutlet { say: noting, peer: self.peer.clone() });
         let asked = asked(request.method.clone(), outlet);
         let relay = self.gateway.relay.clone();
         let aside = request.aside();
-        self.begin(request, async move { talking(relay.answer(asked), notes, &aside).await });
+        self.begin(request, async move {
+            told_before(relay.answer(asked), notes, |note| say(&aside, note)).await
+        });
         None
     }
 
@@ -313,26 +317,6 @@ impl Front {
     }
 }
 
-/// Works, and says what is said meanwhile before the answer.
-async fn talking(
-    working: impl Future<Output = Outcome>,
-    mut notes: mpsc::Receiver<Message>,
-    aside: &Aside,
-) -> Outcome {
-    let mut working = pin!(working);
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(note) = notes.recv() => say(aside, note).await,
-            outcome = &mut working => break outcome,
-        }
-    };
-    while let Ok(note) = notes.try_recv() {
-        say(aside, note).await;
-    }
-    outcome
-}
-
 async fn say(aside: &Aside, note: Message) {
     if let Message::Notification { method, params } = note {
         aside.say(method, params).await;
@@ -392,8 +376,4 @@ impl Outlet for LinkOutlet {
             }
         })
     }
-}
-
-fn object(json: &serde_json::Value) -> Payload {
-    Payload::from_json(json.to_string().into())
 }

@@ -38,7 +38,8 @@ impl Gateway {
     /// Begins to work on a question, or goes on where it waits for the answers that came with it.
     pub(crate) async fn visit(&self, mut visit: Visit) -> Result<Turn, RemoteError> {
         if visit.method == "server/discover" {
-            let reception = Reception::new(self.relay.identity(Era::Modern));
+            let identity = self.relay.identity(Era::Modern, &visit.guest.principal);
+            let reception = Reception::new(identity);
             let result = reception.finished(Era::Modern, &visit.method, reception.discover());
             return Ok(Turn::over(visit.guest.principal.clone(), result));
         }

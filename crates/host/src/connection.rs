@@ -209,7 +209,7 @@ impl Leaving {
 
 /// What may be different about a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct Particulars {
     /// Who must be gone first.
     pub(crate) predecessor: Option<Leaving>,
     /// What can be done for the server, where that is not what we can do for all.
@@ -223,10 +223,10 @@ pub(crate) fn keep(
     wanted: Wanted,
     settings: Arc<Settings>,
     reports: mpsc::Sender<Arc<View>>,
-    terms: Terms,
+    particulars: Particulars,
 ) -> (Handle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::Task::new(wanted.clone(), settings, reports, terms);
+    let task = task::Task::new(wanted.clone(), settings, reports, particulars);
     let view = task.subscribe();
     let signatory = task.signatory();
     let joined = tokio::spawn(task.run(from_callers));

@@ -617,8 +617,8 @@ impl Engine {
         let (fingerprint, filter) = (wanted.fingerprint.clone(), wanted.spec.common.tools.clone());
         let predecessor = self.leaving.get(&name).cloned();
         let (settings, reports) = (self.settings.clone(), self.reports.clone());
-        let terms = connection::Terms { predecessor, abilities: None, owner: None };
-        let (handle, task) = connection::keep(wanted, settings, reports, terms);
+        let particulars = connection::Particulars { predecessor, abilities: None, owner: None };
+        let (handle, task) = connection::keep(wanted, settings, reports, particulars);
         let view = handle.view();
         self.kept.insert(name, Kept { fingerprint, handle, task, view, filter });
     }

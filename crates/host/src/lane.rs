@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::connection::{self, Handle, Terms, View};
+use crate::connection::{self, Handle, Particulars, View};
 use crate::engine::Settings;
 
 /// How long a lane lives that nobody uses.
@@ -65,9 +65,10 @@ impl Lanes {
             return None;
         }
         let (predecessor, abilities) = (None, Some(lane.abilities));
-        let terms = Terms { predecessor, abilities, owner: lane.owner };
+        let particulars = Particulars { predecessor, abilities, owner: lane.owner };
         let wanted = main.wanted().clone();
-        let (handle, task) = connection::keep(wanted, settings.clone(), reports.clone(), terms);
+        let (handle, task) =
+            connection::keep(wanted, settings.clone(), reports.clone(), particulars);
         let kept = Kept { handle: handle.clone(), task, used: (0, Instant::now()) };
         self.kept.insert(place, kept);
         Some(handle)

@@ -5,10 +5,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value as Json;
 use switchboard_wire::message::Payload;
+use switchboard_wire::peer::Progress;
+use tokio::sync::mpsc;
 
 use crate::ask::{AskError, Question, Repeat, TOOL_CALL};
 use crate::calling::{Desk, Permit, ToolCall};
@@ -45,21 +48,29 @@ impl Perform for McpTool {
     fn perform<'a>(&'a self, permit: Permit, work: Work<'a>) -> Performing<'a> {
         Box::pin(async move {
             let Work { host, tool, call, .. } = work;
-            let (params, arguments) = written(&tool.name, &call.arguments);
-            let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
-            let mirrored = mirrored.map(|mirror| mirror.headers(&arguments));
-            let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
-            let question = Question {
-                method: TOOL_CALL.into(),
-                params: Some(params),
-                repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
-                patience: call.patience,
-                progress: call.progress,
-                mirrored,
-                behest: None,
-            };
+            let written = written(&tool.name, &call.arguments);
+            let question = question(tool, written, (call.patience, call.progress));
             host.ask_permitted(permit, &tool.server, question).await
         })
+    }
+}
+
+/// A call as its server is asked for it, by the parameters and the arguments inside them.
+pub(crate) fn question(
+    tool: &Tool,
+    (params, arguments): (Payload, Payload),
+    (patience, progress): (Duration, Option<mpsc::Sender<Progress>>),
+) -> Question {
+    let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
+    let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
+    Question {
+        method: TOOL_CALL.into(),
+        params: Some(params),
+        repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
+        patience,
+        progress,
+        mirrored: mirrored.map(|mirror| mirror.headers(&arguments)),
+        behest: None,
     }
 }
 

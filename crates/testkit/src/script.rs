@@ -61,6 +61,8 @@ pub struct Script {
     pub instructions: Option<String>,
     /// How many tools `tool_0`, `tool_1`, … it has besides those that are always there.
     pub tools: usize,
+    /// The names of more tools, whatever characters are in them.
+    pub named_tools: Vec<String>,
     /// How many resources `scripted://resource/0`, … it has.
     pub resources: usize,
     /// How many prompts `prompt_0`, … it has.
@@ -97,6 +99,7 @@ impl Default for Script {
             name: "scripted".to_owned(),
             instructions: None,
             tools: 0,
+            named_tools: Vec::new(),
             resources: 0,
             prompts: 0,
             page_size: 0,
@@ -151,6 +154,12 @@ impl Script {
     /// With this many generated tools.
     pub fn tools(mut self, count: usize) -> Script {
         self.tools = count;
+        self
+    }
+
+    /// With one more tool, of this name.
+    pub fn tool(mut self, name: &str) -> Script {
+        self.named_tools.push(name.to_owned());
         self
     }
 

@@ -194,7 +194,8 @@ pub fn lacking(capabilities: &Json) -> RemoteError {
     with_data(error, &json!({"requiredCapabilities": capabilities}))
 }
 
-fn unknown(method: &str) -> RemoteError {
+/// There is no such method.
+pub fn unknown(method: &str) -> RemoteError {
     let method: String = method.chars().take(100).collect();
     refusal(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
 }

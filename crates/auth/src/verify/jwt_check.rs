@@ -30,7 +30,7 @@ const MOST_AUDIENCES: usize = 64;
 
 /// What tokens have to be like.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct TokenTerms {
     /// Who issues them.
     pub issuer: String,
     /// Our address, as clients see it.
@@ -43,7 +43,7 @@ pub struct Terms {
 
 /// Why terms make no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum TermsError {
+pub enum TokenTermsError {
     /// The issuer is no URL.
     #[error("the issuer is not an http or https URL without user, query and fragment")]
     Issuer,
@@ -113,13 +113,13 @@ impl IssuerCheck {
     /// Checks tokens on these terms. The issuer is asked when the first token comes. `proxies` are the hosts of ours,
     /// which no issuer may name.
     pub fn new(
-        terms: Terms,
+        terms: TokenTerms,
         fetch: Arc<dyn Fetch>,
         proxies: &[String],
-    ) -> Result<IssuerCheck, TermsError> {
+    ) -> Result<IssuerCheck, TokenTermsError> {
         let issuer = address(&terms.issuer).filter(|url| url.query().is_none());
-        let issuer = issuer.ok_or(TermsError::Issuer)?;
-        let resource = address(&terms.resource).ok_or(TermsError::Resource)?;
+        let issuer = issuer.ok_or(TokenTermsError::Issuer)?;
+        let resource = address(&terms.resource).ok_or(TokenTermsError::Resource)?;
         let mut audiences = terms.audiences;
         audiences.push(terms.resource.clone());
         Ok(IssuerCheck {

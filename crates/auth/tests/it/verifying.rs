@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use switchboard_auth::scopes::Scopes;
 use switchboard_auth::verify::{
-    Asked, Doorkeeper, IssuerCheck, IssuerFault, Principal, Refusal, Terms, TokenFault,
+    Asked, Doorkeeper, IssuerCheck, IssuerFault, Principal, Refusal, TokenFault, TokenTerms,
 };
 use testkit::Authority;
 use testkit::authority::{Charter, Endpoint, Habit, Housing, How, IssuerPaper, Site};
@@ -16,7 +16,7 @@ use crate::authority::online;
 const RESOURCE: &str = "https://gateway.example.com/mcp";
 
 fn door(authority: &Authority) -> Doorkeeper {
-    let terms = Terms {
+    let terms = TokenTerms {
         issuer: authority.issuer(),
         resource: RESOURCE.to_owned(),
         audiences: vec!["gateway".to_owned()],

@@ -10,7 +10,7 @@ use switchboard::config::permission::{Mode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
 use switchboard_gateway::{
-    MetricsReaders, Names, Sharing, Terms, ToolsShown, WaitingRoom, exposing,
+    MetricsReaders, Names, Serving, Sharing, ToolsShown, WaitingRoom, exposing,
 };
 
 use crate::exit::Exit;
@@ -120,8 +120,8 @@ pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
         let mut service = service(arguments, session)?;
         service.what = What::Workspace(Box::new(workbench::settings(session, roots, client_roots)));
         // Every client has a place of its own.
-        service.terms.sharing = Sharing::Session;
-        service.terms.names = Names::Plain;
+        service.serving.sharing = Sharing::Session;
+        service.serving.names = Names::Plain;
         return pool_service::run(session, service);
     }
     let settings = workbench::settings(session, roots, client_roots);
@@ -166,14 +166,14 @@ fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
     let is_told_apart = arguments.token_file.is_some() || arguments.oauth.is_some();
     let usual = if is_told_apart { Sharing::Principal } else { Sharing::Everybody };
     let sharing = arguments.sharing.unwrap_or(usual);
-    let terms = Terms {
+    let serving = Serving {
         names: arguments.names,
         exposed: arguments.expose.clone(),
         tools: arguments.tools,
         sharing,
     };
     let approval = Duration::from_secs(arguments.approval_timeout.min(LONGEST_WAIT));
-    Ok(Service { what: What::Configured, terms, mode: arguments.mode, approval, http })
+    Ok(Service { what: What::Configured, serving, mode: arguments.mode, approval, http })
 }
 
 /// Nobody is let in by omission.

@@ -2,21 +2,9 @@
 
 use serde_json::{Value as Json, json};
 use testkit::Scene;
-use testkit::real::{self, Listening, RealServer, Via};
+use testkit::real::{self, Listening, Via};
 
-use crate::support::{USER, json as json_of, scene};
-
-/// A server's entry; its variables go with it.
-fn entry(server: &RealServer) -> Json {
-    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
-    let env: serde_json::Map<String, Json> =
-        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
-    json!({
-        "command": text(&server.command),
-        "args": server.args.iter().map(text).collect::<Vec<_>>(),
-        "env": env,
-    })
-}
+use crate::support::{USER, json as json_of, real_entry, scene};
 
 fn remote(kind: &str, url: &str) -> Json {
     json!({"type": kind, "url": url})
@@ -61,11 +49,11 @@ fn programs_from_npm_and_pypi_are_connected_to() {
     write(
         &scene,
         &[
-            ("everything", entry(&real::everything(Via::Stdio))),
-            ("filesystem", entry(&real::filesystem(&folder))),
-            ("git", entry(&real::git(&repository))),
-            ("memory", entry(&real::memory(&memories))),
-            ("time", entry(&real::time())),
+            ("everything", real_entry(&real::everything(Via::Stdio))),
+            ("filesystem", real_entry(&real::filesystem(&folder))),
+            ("git", real_entry(&real::git(&repository))),
+            ("memory", real_entry(&real::memory(&memories))),
+            ("time", real_entry(&real::time())),
         ],
     );
     let eras: Vec<String> = states(&scene);
@@ -85,8 +73,8 @@ fn modern_servers_of_two_other_libraries_are_seen_as_modern() {
     write(
         &scene,
         &[
-            ("fastmcp", entry(&real::fastmcp(Via::Stdio))),
-            ("typescript", entry(&real::typescript_v2(Via::Stdio))),
+            ("fastmcp", real_entry(&real::fastmcp(Via::Stdio))),
+            ("typescript", real_entry(&real::typescript_v2(Via::Stdio))),
         ],
     );
     assert_eq!(
@@ -141,7 +129,7 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
 fn a_server_of_another_library_completes_arguments_in_the_light_of_others() {
     let mut scene = scene();
     scene.set("MCP_TIMEOUT", "60000");
-    write(&scene, &[("everything", entry(&real::everything(Via::Stdio)))]);
+    write(&scene, &[("everything", real_entry(&real::everything(Via::Stdio)))]);
     let complete = ["complete", "everything", "--prompt", "completable-prompt"];
     let departments = scene.swb(&[&complete[..], &["department", "S"]].concat());
     assert_eq!(departments.ok(), "Sales\nSupport\n");

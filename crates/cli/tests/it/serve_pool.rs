@@ -1,8 +1,7 @@
 //! `swb serve --pool`: every server as one, over standard streams and HTTP, from start to end of the real program.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::io::{BufRead, Write};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -10,83 +9,13 @@ use testkit::processes::{descendants_with_environment, wait_until};
 use testkit::real::{self, RealServer, Via};
 use testkit::{Quirk, Scene, Script, Scripted, scripted};
 
+use crate::door::{Door, Session, Visitor, with_tokens};
 use crate::serve::Raw;
-use crate::support::{USER, scene};
+use crate::support::{USER, real_entry, scene};
 
 const SOON: Duration = Duration::from_secs(20);
 const CHANGED: &str = "notifications/tools/list_changed";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-/// A program that serves over HTTP.
-struct Door {
-    child: Child,
-    address: String,
-}
-
-impl Door {
-    fn open(scene: &Scene, arguments: &[&str]) -> Door {
-        let arguments =
-            [&["serve", "--pool", "--mode", "bypass", "--http", "127.0.0.1:0"], arguments].concat();
-        let mut command = scene.command(&scene.project(), &arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it can be started");
-        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut line = String::new();
-        output.read_line(&mut line).expect("it says where it is");
-        let address = line.trim().strip_prefix("listening on http://");
-        let address = address.and_then(|it| it.strip_suffix("/mcp"));
-        let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
-        Door { child, address }
-    }
-
-    /// A modern question; comes back with the whole answer.
-    fn ask(&self, token: Option<&str>, method: &str, mut params: Json) -> String {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let mut lines = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
-        if let Some(name) = params["name"].as_str() {
-            lines.push_str(&format!("Mcp-Name: {name}\r\n"));
-        }
-        if let Some(token) = token {
-            lines.push_str(&format!("Authorization: Bearer {token}\r\n"));
-        }
-        self.post(&lines, &body)
-    }
-
-    fn post(&self, lines: &str, body: &Json) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("somebody listens");
-        stream.set_read_timeout(Some(SOON)).expect("a deadline");
-        let body = body.to_string();
-        let request = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{lines}\
-             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).expect("it is read");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer in time");
-        answer
-    }
-
-    fn mark(&self) -> String {
-        format!("SWITCHBOARD_OWNER={}.", self.child.id())
-    }
-
-    fn signal(&self, name: &str) {
-        let number = self.child.id().to_string();
-        let sent = std::process::Command::new("kill").args([name, &number]).status();
-        assert!(sent.expect("kill can be run").success());
-    }
-
-    fn ended(mut self) -> Option<i32> {
-        wait_until(SOON, "it ends", || self.child.try_wait().expect("it is ours")).code()
-    }
-}
 
 fn check_nothing_left(mark: &str) {
     wait_until(SOON, "nothing is left", || {
@@ -158,6 +87,19 @@ fn the_pool_is_one_server_over_standard_streams_in_either_era() {
         assert_eq!(raw.ended().0, Some(0));
         check_nothing_left(&mark);
     }
+}
+
+#[test]
+fn a_server_without_resources_stands_before_one_that_has_some() {
+    let scene = scene();
+    let (one, two) = (Script::legacy(), Script::legacy().resources(1));
+    let entries = format!("\"one\": {}, \"two\": {}", Scripted::entry(&one), Scripted::entry(&two));
+    scene.servers(USER, &entries);
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert_eq!(names(&mut raw, "resources/list", "resources"), ["resource_0"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
 }
 
 #[test]
@@ -303,20 +245,11 @@ fn a_server_that_is_added_meanwhile_is_announced_and_served() {
     assert_eq!(raw.ended().0, Some(0));
 }
 
-fn with_tokens(scene: &Scene) -> String {
-    use std::os::unix::fs::PermissionsExt;
-    scene.write("tokens", &format!("ada: {TOKEN}\n"));
-    let path = scene.path("tokens");
-    let own = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(&path, own).expect("it is ours");
-    path.display().to_string()
-}
-
 #[test]
 fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
     let scene = scene();
     twins(&scene, "");
-    let tokens = with_tokens(&scene);
+    let tokens = with_tokens(&scene, &[("ada", TOKEN)]);
     let door = Door::open(&scene, &["--token-file", &tokens]);
     for token in [None, Some("wrong-0123456789abcdef0123456789")] {
         let answer = door.ask(token, "tools/list", json!({}));
@@ -403,44 +336,142 @@ fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     let scene = scene();
     twins(&scene, "");
     let door = Door::open(&scene, &["--no-auth"]);
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }});
-    let answer = door.post("", &hello);
-    let session = answer
-        .lines()
-        .find_map(|it| it.to_ascii_lowercase().strip_prefix("mcp-session-id: ").map(str::to_owned))
-        .unwrap_or_else(|| panic!("no session: {answer}"));
-    let lines = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-06-18\r\n");
+    let session = Session::begin(&door, None);
+    let tools = Visitor::Legacy(&session).listed("tools/list", "tools", "name");
+    assert!(tools.contains(&"mcp__two__echo".to_owned()), "{tools:?}");
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let answer = door.post(&lines, &list);
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mcp__two__echo"), "{answer}");
-    let foreign = lines.replace(&session, "00000000000000000000000000000000");
-    assert!(door.post(&foreign, &list).starts_with("HTTP/1.1 404 "));
+    let foreign = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
+    assert!(door.post(foreign, &list).starts_with("HTTP/1.1 404 "));
+    session.end();
     door.signal("-INT");
     door.signal("-TERM");
     assert_eq!(door.ended(), Some(0));
 }
 
-fn entry(server: &RealServer) -> Json {
-    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
-    let env: serde_json::Map<String, Json> =
-        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
-    json!({
-        "command": text(&server.command),
-        "args": server.args.iter().map(text).collect::<Vec<_>>(),
-        "env": env,
-        "trust": true,
-    })
+#[test]
+fn it_is_not_ready_while_a_server_is_being_connected_to() {
+    let scene = scene();
+    let at_once = Scripted::entry(&Script::legacy());
+    scene.servers(USER, &format!("\"one\": {at_once}"));
+    let door = Door::open(&scene, &["--no-auth"]);
+    let is = |status: &str| door.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
+    assert!(is("200"), "{}", door.get("/readyz"));
+    let slow = Scripted::entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
+    scene.servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
+    wait_until(SOON, "it is being connected to", || is("503").then_some(()));
+    assert!(door.get("/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(!door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo"));
+    wait_until(SOON, "it is connected", || is("200").then_some(()));
+    wait_until(SOON, "it is served", || {
+        door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
+    });
+    door.end();
+}
+
+/// Says hello as a client that works in folders, and answers whoever asks which until something is so.
+struct Rooted {
+    raw: Raw,
+    folder: &'static str,
+}
+
+impl Rooted {
+    fn begin(scene: &Scene, folder: &'static str) -> Rooted {
+        let raw = Raw::start(scene, &["--pool", "--mode", "bypass"]);
+        let mut rooted = Rooted { raw, folder };
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": true}},
+            "clientInfo": {"name": "rooted", "version": "1"},
+        });
+        rooted.ask("initialize", hello);
+        rooted.raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        rooted
+    }
+
+    fn ask(&mut self, method: &str, params: Json) -> Json {
+        self.raw.send(method, params);
+        loop {
+            let message = next(&mut self.raw);
+            if message["method"] == "roots/list" {
+                let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
+                self.raw.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots}));
+            } else if message["id"] == self.raw.asked {
+                assert!(message["error"].is_null(), "{message}");
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Json) -> Json {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// It works in another folder from now on.
+    fn move_to(&mut self, folder: &'static str) {
+        self.folder = folder;
+        let method = "notifications/roots/list_changed";
+        self.raw.say(&json!({"jsonrpc": "2.0", "method": method}));
+    }
+
+    fn end(mut self) {
+        self.raw.input = None;
+        assert_eq!(self.raw.ended().0, Some(0));
+    }
+}
+
+#[test]
+fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_change() {
+    let scene = scene();
+    let journal = scene.path("journal");
+    let script = Script::legacy().journal(&journal);
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&script)));
+    let news = || {
+        let heard = scripted::journal(&journal);
+        heard.iter().filter(|it| it["method"] == "notifications/roots/list_changed").count()
+    };
+    let mut client = Rooted::begin(&scene, "file:///before");
+    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
+    assert!(asked.to_string().contains("file:///before"), "{asked}");
+    let before =
+        wait_until(SOON, "it hears that the client is there", || Some(news()).filter(|it| *it > 0));
+    client.move_to("file:///after");
+    wait_until(SOON, "it hears of the change", || (news() > before).then_some(()));
+    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
+    assert!(asked.to_string().contains("file:///after"), "{asked}");
+    client.end();
+}
+
+#[test]
+fn a_real_server_knows_the_folders_of_the_only_client_outside_of_any_call() {
+    let scene = scene();
+    let servers = json!({"mcpServers": {"everything": trusted(&real::everything(Via::Stdio))}});
+    scene.write(USER, &servers.to_string());
+    let mut client = Rooted::begin(&scene, "file:///before");
+    for folder in ["file:///before", "file:///after"] {
+        if folder != client.folder {
+            client.move_to(folder);
+        }
+        // It asks by itself, and says what it knew last until it has its answer.
+        wait_until(SOON, folder, || {
+            let known = client.call("mcp__everything__get-roots-list", json!({}));
+            known.to_string().contains(folder).then_some(())
+        });
+    }
+    client.end();
+}
+
+/// The entry of a real server whose calls nobody is asked about.
+fn trusted(server: &RealServer) -> Json {
+    let mut entry = real_entry(server);
+    entry["trust"] = true.into();
+    entry
 }
 
 #[test]
 fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
     let scene = scene();
     let servers = json!({"mcpServers": {
-        "everything": entry(&real::everything(Via::Stdio)),
-        "time": entry(&real::time()),
+        "everything": trusted(&real::everything(Via::Stdio)),
+        "time": trusted(&real::time()),
     }});
     scene.write(USER, &servers.to_string());
     let door = Door::open(&scene, &["--no-auth"]);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use testkit::Scene;
+use testkit::real::RealServer;
 
 /// The program with the administrator's folder moved; built with the tests because it is an example.
 pub fn program() -> PathBuf {
@@ -35,6 +36,18 @@ pub fn local_settings(scene: &Scene) -> PathBuf {
 pub fn json(scene: &Scene, arguments: &[&str]) -> serde_json::Value {
     let ran = scene.swb(arguments);
     serde_json::from_str(ran.ok()).expect("it is JSON")
+}
+
+/// The entry of a real server; its variables go with it.
+pub fn real_entry(server: &RealServer) -> serde_json::Value {
+    let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
+    let env: serde_json::Map<String, serde_json::Value> =
+        server.env.iter().map(|(name, value)| (text(name), text(value).into())).collect();
+    serde_json::json!({
+        "command": text(&server.command),
+        "args": server.args.iter().map(text).collect::<Vec<_>>(),
+        "env": env,
+    })
 }
 
 /// Name, scope and state of every server that `list --all` shows.

@@ -22,6 +22,7 @@ use super::told;
 use crate::attendant::{Asking, Attendant, Outlet, Said};
 use crate::guest::Guest;
 use crate::hearing::{Followed, ListWatch, bare, updated};
+use crate::meanwhile::told_before;
 use crate::relay::Relay;
 use crate::turn::Outcome;
 
@@ -425,21 +426,15 @@ impl SessionTask {
     }
 
     /// Works on, and sends what comes of it through the task, so that it is kept.
-    fn start(&mut self, stream: u64, id: Id, mut work: Work, mut notes: mpsc::Receiver<Message>) {
+    fn start(&mut self, stream: u64, id: Id, work: Work, notes: mpsc::Receiver<Message>) {
         let commands = self.session.commands.clone();
         let key = id.clone();
         let task = self.works.spawn(async move {
-            let emit = |message| commands.send(Command::Emit { stream, message });
-            let outcome = loop {
-                tokio::select! {
-                    biased;
-                    Some(message) = notes.recv() => drop(emit(message).await),
-                    outcome = &mut work => break outcome,
-                }
+            let emit = |message| {
+                let emitted = commands.send(Command::Emit { stream, message });
+                async move { drop(emitted.await) }
             };
-            while let Ok(message) = notes.try_recv() {
-                drop(emit(message).await);
-            }
+            let outcome = told_before(work, notes, emit).await;
             let finish = Command::Finish { stream, id: id.clone(), outcome };
             let _over = commands.send(finish).await;
             id

@@ -27,7 +27,7 @@ use super::{HttpFront, told as said};
 use crate::gateway::Gateway;
 use crate::guest::Guest;
 use crate::hearing::Listening;
-use crate::relay::{Asked, Origin};
+use crate::relay::{Asked, Origin, object};
 use crate::trace_context;
 use crate::turn::{Outcome, Step, Turn};
 use crate::visiting::{self, Visit};
@@ -192,13 +192,14 @@ impl HttpFront {
 
     async fn initialized(&self, id: Id, params: &Members, principal: Arc<str>) -> Response<Body> {
         let guest = Guest::new(principal, Era::Legacy, params.get("capabilities"));
-        let mut reception = Reception::new(self.gateway.relay.identity(Era::Legacy));
+        let identity = self.gateway.relay.identity(Era::Legacy, &guest.principal);
+        let mut reception = Reception::new(identity);
         let said = reception.initialize(&params.written().decode().unwrap_or_default());
         let version = said["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let Some(session) = self.lobby.open(Arc::new(guest), &version).await else {
             return refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
         };
-        let outcome = Ok(Payload::from_json(said.to_string().into()));
+        let outcome = Ok(object(&said));
         let mut response = answer(id, outcome, StatusCode::OK);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
             response.headers_mut().insert(SESSION, value);
@@ -518,7 +519,7 @@ impl Telling {
 async fn parked(gateway: &Gateway, turn: Turn, requests: &serde_json::Value) -> Outcome {
     let principal = turn.principal.clone();
     let state = gateway.park(turn, principal).await?;
-    Ok(Payload::from_json(input_required(requests, &state).to_string().into()))
+    Ok(object(&input_required(requests, &state)))
 }
 
 fn modern_answer(id: Id, outcome: Outcome) -> Response<Body> {

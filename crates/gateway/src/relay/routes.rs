@@ -11,7 +11,7 @@ use switchboard_wire::era::Era;
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::reception;
 
-use super::{Asked, PATIENCE, Relay, empty, no_method, object};
+use super::{Asked, PATIENCE, Relay, empty, object};
 use crate::attendant::Attendant;
 use crate::directory::Facts;
 use crate::guest::lower;
@@ -51,19 +51,19 @@ impl Relay {
             "skills/list" => self.in_turn(asked, SKILLS).await,
             "skills/get" | "resources/directory/read" => match directory.able(SKILLS).next() {
                 Some(_) => self.by_address(asked).await,
-                None => Err(no_method(&asked.method)),
+                None => Err(reception::unknown(&asked.method)),
             },
             "tasks/get" | "tasks/update" | "tasks/cancel" => self.by_task(asked).await,
             "tasks/result" if asked.guest.era == Era::Legacy => self.by_task(asked).await,
             "tasks/list" if asked.guest.era == Era::Legacy && any("tasks") => {
                 self.in_turn(asked, TASKS[1]).await
             }
-            "tasks/result" | "tasks/list" => Err(no_method(&asked.method)),
+            "tasks/result" | "tasks/list" => Err(reception::unknown(&asked.method)),
             method => match directory.owner_of(method).map(|it| it.server.clone()) {
                 Some(server) if self.shows_server(&asked.guest.principal, &server) => {
                     self.extended(&server, asked).await
                 }
-                Some(_) | None => Err(no_method(method)),
+                Some(_) | None => Err(reception::unknown(method)),
             },
         }
     }
@@ -139,7 +139,7 @@ impl Relay {
     /// A task belongs to whoever began it, and to no other principal.
     async fn by_task(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
         if !TASKS.iter().any(|it| self.served().able(it).next().is_some()) {
-            return Err(no_method(&asked.method));
+            return Err(reception::unknown(&asked.method));
         }
         if asked.guest.era == Era::Modern && !asked.guest.knows(TASKS[0]) {
             return Err(reception::lacking(&json!({"extensions": {TASKS[0]: {}}})));
@@ -169,7 +169,7 @@ impl Relay {
             }
         };
         let server = servers.get(at).ok_or_else(|| match cursor {
-            None => no_method(&asked.method),
+            None => reception::unknown(&asked.method),
             Some(_) => bad(),
         })?;
         if let Some(inner) = inner {

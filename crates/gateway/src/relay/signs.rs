@@ -1,6 +1,7 @@
 //! Signs of progress on their way to the client: under its own token, and before the answer.
 
 use std::borrow::Cow;
+use std::future::ready;
 
 use switchboard_wire::asked::Members;
 use switchboard_wire::message::Payload;
@@ -9,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::Asked;
 use crate::attendant::Outlet;
+use crate::meanwhile::told_before;
 use crate::turn::Outcome;
 
 /// How many may wait; one more that finds no room says nothing new.
@@ -20,20 +22,13 @@ pub(super) async fn told<W: Future<Output = Outcome>>(
     work: impl FnOnce(Option<mpsc::Sender<Progress>>) -> W,
 ) -> Outcome {
     let Some(token) = &asked.meta.progress_token else { return work(None).await };
-    let (signs, mut heard) = mpsc::channel(WAITING);
-    // In a box, so that work of which nobody hears does not carry room for it about.
-    let mut working = Box::pin(work(Some(signs)));
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(sign) = heard.recv() => tell(&*asked.outlet, &sign, token),
-            outcome = &mut working => break outcome,
-        }
-    };
-    while let Ok(sign) = heard.try_recv() {
+    let (signs, heard) = mpsc::channel(WAITING);
+    let tell = |sign: Progress| {
         tell(&*asked.outlet, &sign, token);
-    }
-    outcome
+        ready(())
+    };
+    // In a box, so that work of which nobody hears does not carry room for it about.
+    Box::pin(told_before(work(Some(signs)), heard, tell)).await
 }
 
 fn tell(outlet: &dyn Outlet, sign: &Progress, token: &Payload) {

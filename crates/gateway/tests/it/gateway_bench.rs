@@ -19,7 +19,7 @@ use switchboard::places::Places;
 use switchboard::rulebook::Rulebook;
 use switchboard_auth::verify::{BearerList, Doorkeeper};
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, Terms};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, Serving};
 use switchboard_wire::introduction::Ability;
 use switchboard_wire::memory::{MemoryLink, pair};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a gateway is set up.
 pub struct Plan {
-    pub terms: Terms,
+    pub serving: Serving,
     pub rules: Rules,
     pub largest_request: usize,
     pub idle: Duration,
@@ -47,7 +47,7 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
-            terms: Terms::default(),
+            serving: Serving::default(),
             rules: Rules::default(),
             largest_request: Door::LARGEST_REQUEST,
             idle: Door::IDLE,
@@ -98,7 +98,7 @@ impl House {
         let mut desk = Desk::new(&host, &places).expect("a thread can be started");
         desk.mode = Mode::Bypass;
         desk.rules = Rulebook::new(plan.rules);
-        let (gateway, keeping) = Gateway::open(&host, desk, plan.terms);
+        let (gateway, keeping) = Gateway::open(&host, desk, plan.serving);
         gateway.settle(PATIENCE).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");

@@ -16,7 +16,7 @@ use switchboard::engine::{Host, Options};
 use switchboard::places::Places;
 use switchboard_auth::verify::{BearerList, Doorkeeper};
 use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, Terms, Tracer};
+use switchboard_gateway::{Door, Gateway, MetricsReaders, Serving, Tracer};
 use tempfile::TempDir;
 use testkit::{Script, Scripted};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -84,7 +84,7 @@ impl WatchedBench {
         host.apply(&resolve(Inputs { layers: vec![layer], ..Inputs::default() })).await;
         let desk = Desk::new(&host, &places).expect("a desk").trusting("s");
         let (gateway, keeping) =
-            Gateway::open_traced(&host, desk.clone(), Terms::default(), tracer);
+            Gateway::open_traced(&host, desk.clone(), Serving::default(), tracer);
         gateway.settle(PATIENCE).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let bound = listener.local_addr().expect("an address");

@@ -14,11 +14,11 @@ use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
 
 use super::{Applicant, CallFailure, Consent, Desk, Recording, ToolCall, permit};
-use crate::ask::{AskError, Behest, Question, Repeat, TOOL_CALL};
+use crate::ask::{AskError, Behest};
 use crate::audit::{self, Ended, Provenance, Record};
 use crate::calling::Permit;
 use crate::engine::Host;
-use crate::perform::Work;
+use crate::perform::{Work, question};
 use crate::pool::argument_check::{ArgumentFault, ArgumentFaultKind};
 use crate::pool::tool::{Tool, ToolKind};
 
@@ -110,19 +110,9 @@ impl Host {
 
     async fn passed(&self, leave: Permit, call: RelayedCall<'_>) -> Result<Payload, AskError> {
         let tool = call.tool;
-        let (params, arguments) = written(&tool.name, call.arguments.as_ref(), &call.beside);
-        let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
-        let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
-        let question = Question {
-            method: TOOL_CALL.into(),
-            params: Some(params),
-            repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
-            patience: call.patience,
-            progress: call.progress,
-            mirrored: mirrored.map(|mirror| mirror.headers(&arguments)),
-            behest: Some(call.behest),
-        };
-        self.put_permitted(leave, &tool.server, question).await
+        let written = written(&tool.name, call.arguments.as_ref(), &call.beside);
+        let question = question(tool, written, (call.patience, call.progress));
+        self.put_permitted(leave, &tool.server, question.for_whom(call.behest)).await
     }
 }
 

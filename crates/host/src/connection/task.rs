@@ -151,10 +151,10 @@ impl Task {
         wanted: Wanted,
         settings: Arc<Settings>,
         reports: mpsc::Sender<Arc<View>>,
-        terms: super::Terms,
+        particulars: super::Particulars,
     ) -> Task {
         let mut offer = settings.offer.clone();
-        offer.abilities = terms.abilities.unwrap_or(offer.abilities);
+        offer.abilities = particulars.abilities.unwrap_or(offer.abilities);
         let first = View {
             name: wanted.name().to_owned(),
             scope: wanted.scope,
@@ -172,8 +172,8 @@ impl Task {
             wanted,
             settings,
             reports,
-            predecessor: terms.predecessor,
-            owner: terms.owner,
+            predecessor: particulars.predecessor,
+            owner: particulars.owner,
             offer,
             published: watch::Sender::new(Arc::new(first)),
             state: State::Idle,

@@ -18,7 +18,7 @@ use crate::support::{Bench, cause, is_connected, tools};
 
 /// Counts the conversations that are being held.
 #[derive(Clone, Default)]
-struct Count(Arc<AtomicUsize>);
+pub struct Count(Arc<AtomicUsize>);
 
 struct Held(Count);
 
@@ -28,7 +28,7 @@ impl Count {
         Held(self.clone())
     }
 
-    fn now(&self) -> usize {
+    pub fn now(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Held {
 const ENTRY: &str = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
 
 /// A host with the demonstration server in it, applied as `notes`.
-async fn bench(count: &Count) -> Bench {
+pub async fn bench(count: &Count) -> Bench {
     let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
     let server = demonstration::server(folder.path().join("notes.json"));
     let count = count.clone();

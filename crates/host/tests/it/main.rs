@@ -13,6 +13,7 @@ mod following;
 mod headers_helper;
 mod ide;
 mod in_process;
+mod lanes;
 mod load;
 mod pools;
 mod remembering;

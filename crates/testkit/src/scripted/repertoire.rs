@@ -52,6 +52,9 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
         let description = format!("Does thing number {number} to its subject.");
         tools.push(tool(&format!("tool_{number}"), &description, &properties));
     }
+    for name in &actor.script.named_tools {
+        tools.push(tool(name, "Has a name of its own.", &properties));
+    }
     for number in 0..actor.added_tools() {
         tools.push(tool(&format!("added_{number}"), "Was added later.", &json!({})));
     }
@@ -90,7 +93,9 @@ pub fn has_tool(actor: &Actor, name: &str) -> bool {
             .and_then(|number| number.parse::<usize>().ok())
             .is_some_and(|number| number < count)
     };
-    among("tool_", actor.script.tools) || among("added_", actor.added_tools())
+    among("tool_", actor.script.tools)
+        || among("added_", actor.added_tools())
+        || actor.script.named_tools.iter().any(|it| it == name)
 }
 
 /// One page of a list.

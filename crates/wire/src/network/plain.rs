@@ -140,7 +140,7 @@ impl Plain {
     }
 }
 
-/// Connects to the first address of a host that answers.
+/// Connects to a host.
 async fn reach(url: &Url) -> Result<TcpStream, (io::Error, Unreached)> {
     const PORT: u16 = 80;
     let port = url.port().unwrap_or(PORT);
@@ -153,6 +153,11 @@ async fn reach(url: &Url) -> Result<TcpStream, (io::Error, Unreached)> {
         }
         None => Vec::new(),
     };
+    first_of(addresses).await
+}
+
+/// Connects to the first address that answers.
+async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, Unreached)> {
     let mut attempts = FuturesUnordered::new();
     let mut left = addresses.into_iter();
     let nowhere = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -305,5 +310,38 @@ impl PlainAnswer {
         if !line.is_over {
             home.keep(std::mem::take(&mut self.origin), line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// An address that refuses whoever comes.
+    async fn refusing() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        listener.local_addr().expect("an address")
+    }
+
+    #[tokio::test]
+    async fn of_several_addresses_one_that_refuses_is_passed_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let good = listener.local_addr().expect("an address");
+        let (one, other) = (refusing().await, refusing().await);
+        for addresses in [vec![one, good], vec![one, other, good], vec![good, one]] {
+            let reached = first_of(addresses).await.expect("somebody listens");
+            assert_eq!(reached.peer_addr().expect("it is connected"), good);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_cannot_be_reached_at_any_address_has_the_last_ones_reason() {
+        let (one, other) = (refusing().await, refusing().await);
+        let (error, when) = first_of(vec![one, other]).await.expect_err("nobody listens");
+        assert_eq!((error.kind(), when), (io::ErrorKind::ConnectionRefused, Unreached::Connecting));
+        let (_, when) = first_of(Vec::new()).await.expect_err("there is nowhere to go");
+        assert_eq!(when, Unreached::Naming);
     }
 }

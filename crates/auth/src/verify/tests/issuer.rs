@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::fetch::{Answer, Fetch, FetchError, Fetching, Request};
 use crate::runner::now;
 use crate::scopes::Scopes;
-use crate::verify::{Asked, Doorkeeper, IssuerCheck, Principal, Refusal, Terms};
+use crate::verify::{Asked, Doorkeeper, IssuerCheck, Principal, Refusal, TokenTerms};
 
 pub const ISSUER: &str = "https://as.example.com";
 pub const RESOURCE: &str = "https://mcp.example.com/mcp";
@@ -156,7 +156,7 @@ impl Issuer {
 
     /// A door that needs scopes.
     pub fn door_for(self: &Arc<Issuer>, scopes: &str) -> Doorkeeper {
-        let terms = Terms {
+        let terms = TokenTerms {
             issuer: ISSUER.to_owned(),
             resource: RESOURCE.to_owned(),
             audiences: Vec::new(),

@@ -10,7 +10,9 @@ use tokio::time::advance;
 use super::issuer::{ISSUER, Issuer, Mood, RESOURCE, Signer, claims, headers_of, named, show};
 use crate::origin_guard::Unsafe;
 use crate::scopes::Scopes;
-use crate::verify::{Doorkeeper, IssuerCheck, IssuerFault, Refusal, Terms, TermsError, TokenFault};
+use crate::verify::{
+    Doorkeeper, IssuerCheck, IssuerFault, Refusal, TokenFault, TokenTerms, TokenTermsError,
+};
 
 fn known(door: &Doorkeeper, token: &str) -> bool {
     door.known(&headers_of(&[("authorization", &format!("Bearer {token}"))])).is_some()
@@ -170,7 +172,7 @@ async fn an_issuer_is_called_what_it_calls_itself() {
 #[test]
 fn terms_must_be_addresses() {
     let check = |issuer: &str, resource: &str| {
-        let terms = Terms {
+        let terms = TokenTerms {
             issuer: issuer.to_owned(),
             resource: resource.to_owned(),
             audiences: Vec::new(),
@@ -188,9 +190,9 @@ fn terms_must_be_addresses() {
         "https://a.b?x",
         "https://a.b#x",
     ] {
-        assert_eq!(check(bad, RESOURCE), Err(TermsError::Issuer), "{bad}");
+        assert_eq!(check(bad, RESOURCE), Err(TokenTermsError::Issuer), "{bad}");
     }
     for bad in ["", "mcp", "urn:x", "https://u:p@a.b/", "https://a.b/#x"] {
-        assert_eq!(check(ISSUER, bad), Err(TermsError::Resource), "{bad}");
+        assert_eq!(check(ISSUER, bad), Err(TokenTermsError::Resource), "{bad}");
     }
 }

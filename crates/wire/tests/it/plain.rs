@@ -1,0 +1,169 @@
+//! Plain HTTP: which connection a request goes out on, and what becomes of it afterwards.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::serve::ListenerExt;
+use serde_json::json;
+use switchboard_wire::fault::{Fault, Unreachable};
+use switchboard_wire::link::{Arrival, Link};
+use switchboard_wire::message::Id;
+use switchboard_wire::network::Target;
+use switchboard_wire::streamable::HttpLink;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::stage::*;
+
+/// A port at which the test itself is the server.
+struct Counter {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Counter {
+    async fn open() -> Counter {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        Counter { listener, address }
+    }
+
+    fn link(&self) -> HttpLink {
+        let url = Url::parse(&format!("http://{}/mcp", self.address)).expect("a URL");
+        HttpLink::new(network(), Target::new(url))
+    }
+
+    /// The next connection, once a request came on it.
+    async fn next(&self) -> TcpStream {
+        let accepted = timeout(SOON, self.listener.accept()).await.expect("somebody comes");
+        let mut socket = accepted.expect("a connection").0;
+        read_request(&mut socket).await;
+        socket
+    }
+
+    /// Nobody else has come.
+    async fn check_nobody_waits(&self) {
+        let mut waits = std::pin::pin!(self.listener.accept());
+        // Who comes is seen when the system is asked, which happens in between.
+        for _ in 0..20 {
+            let is_there = futures_util::poll!(waits.as_mut()).is_ready();
+            assert!(!is_there, "one connection is enough");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Answers the question with this number, and leaves the connection open.
+async fn answer(socket: &mut TcpStream, number: u64) {
+    let body = json!({"jsonrpc": "2.0", "id": number, "result": number}).to_string();
+    let length = body.len();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+    let text = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+    socket.write_all(text.as_bytes()).await.expect("it is read");
+}
+
+/// Waits until the other side has closed a connection.
+async fn closed(socket: &mut TcpStream) {
+    let mut rest = [0; 64];
+    let read = timeout(SOON, socket.read(&mut rest)).await.expect("it is closed");
+    assert_eq!(read.unwrap_or(0), 0, "nothing more is said on it");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(request(1, "ping"));
+    let mut first = meanwhile(&mut link, counter.next()).await;
+    answer(&mut first, 1).await;
+    assert_eq!(heard(&mut link).await["result"], 1);
+    drop(first);
+    // The end is there; nobody has looked at it.
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    link.push(request(2, "ping"));
+    let mut second = meanwhile(&mut link, counter.next()).await;
+    answer(&mut second, 2).await;
+    assert_eq!(heard(&mut link).await["result"], 2);
+}
+
+#[tokio::test]
+async fn a_question_that_may_have_been_heard_is_not_asked_again() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(request(1, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    answer(&mut socket, 1).await;
+    assert_eq!(heard(&mut link).await["result"], 1);
+    link.push(request(2, "tools/call"));
+    meanwhile(&mut link, read_request(&mut socket)).await;
+    drop(socket);
+    match next(&mut link).await {
+        Ok(Arrival::Lost { id: Some(Id::Number(2)), fault }) => {
+            let Fault::Unreachable { why, .. } = &fault else { panic!("it broke: {fault:?}") };
+            assert_eq!(*why, Unreachable::Reset);
+            assert!(!fault.is_before_delivery());
+        }
+        other => panic!("it is lost: {other:?}"),
+    }
+    counter.check_nobody_waits().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_to_its_end_closes_its_connection() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(modern_request(1, "tools/call"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let said = event(&json!({"jsonrpc": "2.0", "method": "notifications/progress"}));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 1000";
+    let begun = format!("{head}\r\n\r\n{said}data: {{");
+    socket.write_all(begun.as_bytes()).await.expect("it is read");
+    assert_eq!(heard(&mut link).await["method"], "notifications/progress");
+    link.push(notification("notifications/cancelled", &json!({"requestId": 1})));
+    meanwhile(&mut link, closed(&mut socket)).await;
+    link.push(modern_request(2, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    answer(&mut socket, 2).await;
+    assert_eq!(heard(&mut link).await["result"], 2);
+}
+
+#[tokio::test]
+async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() {
+    const CALLS: usize = 70;
+    const KEPT: usize = 64;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counting = accepted.clone();
+    let listener = listener.tap_io(move |_| {
+        counting.fetch_add(1, Ordering::SeqCst);
+    });
+    // Nobody is answered before everybody has asked.
+    let all_here = Arc::new(Barrier::new(CALLS));
+    let stage = Stage::over(listener, address, move |seen| {
+        let all_here = all_here.clone();
+        async move {
+            all_here.wait().await;
+            as_json(&result(&seen, seen.body["id"].clone()))
+        }
+    });
+    let mut link = HttpLink::new(network(), stage.target());
+    let mut number = 0;
+    for expected in [CALLS, CALLS + (CALLS - KEPT)] {
+        for _ in 0..CALLS {
+            number += 1;
+            link.push(request(number, "ping"));
+        }
+        for _ in 0..CALLS {
+            let answer = heard(&mut link).await;
+            assert_eq!(answer["result"], answer["id"]);
+        }
+        assert_eq!(accepted.load(Ordering::SeqCst), expected);
+    }
+}

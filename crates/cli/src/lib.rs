@@ -26,6 +26,7 @@ mod progress;
 mod proposal;
 pub mod reference;
 pub mod report;
+mod screen;
 pub mod session;
 pub mod shell;
 mod signpost;

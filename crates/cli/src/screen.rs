@@ -1,0 +1,4 @@
+//! The screen for people: a chat over the pool, panels and dialogs. This file lists its parts; `window` runs them.
+
+pub mod look;
+pub mod overlay;

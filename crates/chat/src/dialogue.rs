@@ -71,6 +71,9 @@ impl Dialogue {
     async fn turn(&mut self, mouth: &mut Mouth) -> TurnEnd {
         self.take_up(mouth, Vec::new()).await;
         for _round in 0..self.rounds {
+            if let Some(desk) = mouth.take_desk() {
+                self.desk = desk;
+            }
             let Some(model) = mouth.model() else { return TurnEnd::Failed(not_set()) };
             let answered = match self.ask(&*model, mouth).await {
                 Asked::Answered(answered) => self.named(answered),

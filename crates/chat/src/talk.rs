@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use switchboard::calling::Desk;
 use switchboard::engine::Host;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::chronicle::Chronicle;
@@ -60,6 +60,8 @@ pub(crate) enum Order {
     Interrupt,
     Clear,
     Model(Option<Arc<dyn LanguageModel>>),
+    Desk(Arc<Desk>),
+    TakeBack(oneshot::Sender<bool>),
 }
 
 impl Talk {
@@ -108,6 +110,18 @@ impl Talk {
     /// Goes on with another model, from the next answer on.
     pub async fn set_model(&self, model: Option<Arc<dyn LanguageModel>>) {
         let _ended = self.orders.send(Order::Model(model)).await;
+    }
+
+    /// Goes on at another desk, from the next round on: other rules, or more or less to be asked.
+    pub async fn set_desk(&self, desk: Arc<Desk>) {
+        let _ended = self.orders.send(Order::Desk(desk)).await;
+    }
+
+    /// Takes back what was said last. Says whether it still waited: what was taken up stays said.
+    pub async fn take_back(&self) -> bool {
+        let (reply, taken) = oneshot::channel();
+        let _ended = self.orders.send(Order::TakeBack(reply)).await;
+        taken.await.unwrap_or(false)
     }
 
     /// How the conversation stands.

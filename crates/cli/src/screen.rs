@@ -1,4 +1,23 @@
 //! The screen for people: a chat over the pool, panels and dialogs. This file lists its parts; `window` runs them.
 
+mod cards;
+mod chat;
+mod chat_frame;
+mod clean_text;
+mod composer;
+mod deeds;
+mod editor_run;
+mod history;
 pub mod look;
+mod markdown;
+mod mention;
+mod menu;
 pub mod overlay;
+mod page_view;
+mod painted;
+mod raw_terminal;
+mod slash;
+mod status_line;
+mod transcript_view;
+pub mod window;
+mod wrapping;

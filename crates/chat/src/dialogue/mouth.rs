@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use switchboard::calling::Desk;
 use tokio::sync::mpsc;
 
 use crate::happening::Happening;
@@ -27,6 +28,8 @@ pub(super) struct Mouth {
     model: Option<Arc<dyn LanguageModel>>,
     /// What was said and not taken up yet. Bounded by what a person types during one round.
     waiting: Vec<Vec<Part>>,
+    /// The desk to go on at, where it is another one.
+    desk: Option<Arc<Desk>>,
     halt: Option<Halt>,
 }
 
@@ -36,11 +39,15 @@ impl Mouth {
         out: mpsc::Sender<Happening>,
         model: Option<Arc<dyn LanguageModel>>,
     ) -> Mouth {
-        Mouth { orders, out, model, waiting: Vec::new(), halt: None }
+        Mouth { orders, out, model, waiting: Vec::new(), desk: None, halt: None }
     }
 
     pub(super) fn model(&self) -> Option<Arc<dyn LanguageModel>> {
         self.model.clone()
+    }
+
+    pub(super) fn take_desk(&mut self) -> Option<Arc<Desk>> {
+        self.desk.take()
     }
 
     pub(super) fn halt(&self) -> Option<Halt> {
@@ -77,6 +84,14 @@ impl Mouth {
             Some(Order::Say(parts)) => return self.waiting.push(parts),
             Some(Order::Model(model)) => {
                 self.model = model;
+                return;
+            }
+            Some(Order::Desk(desk)) => {
+                self.desk = Some(desk);
+                return;
+            }
+            Some(Order::TakeBack(reply)) => {
+                let _nobody_waits = reply.send(self.waiting.pop().is_some());
                 return;
             }
             Some(Order::Interrupt) => Halt::Interrupt,

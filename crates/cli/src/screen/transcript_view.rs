@@ -270,7 +270,8 @@ impl Transcript {
 
     /// Looks further up.
     pub fn scroll_up(&mut self, lines: usize) {
-        let top = self.backward(self.top(), lines);
+        let top = self.top();
+        let top = self.backward(top, lines);
         if top < self.bottom_top() {
             let end = match self.gaze {
                 Gaze::Bottom => self.end(),

@@ -41,7 +41,7 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    pub(crate) fn new(
+    pub(crate) fn begin(
         setting: Setting,
         chronicle: Option<Chronicle>,
         standing: watch::Sender<Standing>,

@@ -86,7 +86,7 @@ impl Talk {
         let (orders, heard) = mpsc::channel(ORDERS);
         let (out, happenings) = mpsc::channel(HAPPENINGS);
         let (shown, standing) = watch::channel(Standing::default());
-        let dialogue = Dialogue::new(setting, chronicle, shown);
+        let dialogue = Dialogue::begin(setting, chronicle, shown);
         let task = tokio::spawn(dialogue.run(heard, out));
         (Talk { orders, standing }, happenings, task)
     }

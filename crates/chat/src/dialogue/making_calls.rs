@@ -75,6 +75,7 @@ impl Dialogue {
         let (signs, mut progress) = mpsc::channel(SIGNS * SIDE_BY_SIDE);
         let mut running = FuturesUnordered::new();
         let mut begun = group.start;
+        let mut clocks: Vec<Instant> = Vec::new();
         while mouth.halt().is_none() {
             if running.len() < SIDE_BY_SIDE && begun < group.end {
                 let seen = seen(&desk.pool.borrow(), &calls[begun]);
@@ -82,6 +83,7 @@ impl Dialogue {
                 mouth.tell(Happening::CallBegan(seen)).await;
                 running.push(one(&host, &desk, (begun, &calls[begun]), (id, signs.clone())));
                 begun += 1;
+                clocks.push(Instant::now());
                 continue;
             }
             if running.is_empty() {
@@ -104,11 +106,11 @@ impl Dialogue {
         }
         // Whoever drops a call has its server told.
         drop(running);
-        for at in group.start..begun {
+        for (at, clock) in (group.start..begun).zip(clocks) {
             if results[at].is_none() {
                 let id = Arc::from(calls[at].id.as_str());
                 let (ended, text) = (CallEnd::Interrupted, STOPPED.to_owned());
-                let took = Duration::ZERO;
+                let took = clock.elapsed();
                 mouth.tell(Happening::CallEnded { id, ended, text, took }).await;
             }
         }
@@ -199,15 +201,21 @@ async fn watched(
     };
     let calling = host.call(desk, call);
     tokio::pin!(calling);
-    loop {
+    let pass_on = |sign: Progress| {
+        let _too_fast = signs.try_send(progressed(&id, &sign));
+    };
+    let outcome = loop {
         tokio::select! {
             biased;
-            Some(sign) = heard.recv() => {
-                let _too_fast = signs.try_send(progressed(&id, &sign));
-            }
-            outcome = &mut calling => return outcome,
+            Some(sign) = heard.recv() => pass_on(sign),
+            outcome = &mut calling => break outcome,
         }
+    };
+    // What came with the answer belongs before it.
+    while let Ok(sign) = heard.try_recv() {
+        pass_on(sign);
     }
+    outcome
 }
 
 fn progressed(id: &Arc<str>, sign: &Progress) -> Happening {

@@ -20,12 +20,14 @@ use switchboard::pool::Pool;
 use switchboard_chat::happening::Happening;
 use switchboard_chat::language_model::Usage;
 
+use crate::screen::clean_text::clean;
 use crate::screen::composer::Composer;
 use crate::screen::history::History;
 use crate::screen::look::Look;
 use crate::screen::menu::Menu;
 use crate::screen::overlay::{Deed, News, Overlay, Reaction, Redraw};
 use crate::screen::page_view::{Begin, PageView};
+use crate::screen::questions::{Arrival, Queue};
 use crate::screen::slash::Slash;
 use crate::screen::transcript_view::Transcript;
 
@@ -80,8 +82,8 @@ pub enum Event {
         /// What it could be.
         values: Vec<String>,
     },
-    /// Where the conversation is kept.
-    Kept(Arc<str>),
+    /// Somebody asks something, or wants to know no more.
+    Arrived(Arrival),
 }
 
 /// Did something that was said come back?
@@ -154,6 +156,8 @@ pub struct Chat {
     pub asking: Option<PromptAsked>,
     /// What lies over the chat, the topmost last.
     pub overlays: Vec<Box<dyn Overlay>>,
+    /// What is asked. Over everything else.
+    pub questions: Queue,
     /// What was said and waits to be heard.
     pub queued: VecDeque<String>,
     /// Since when the model is at work.
@@ -176,8 +180,6 @@ pub struct Chat {
     pub look: Look,
     /// What the clock says.
     pub now: Instant,
-    /// What the conversation is kept as.
-    pub kept: Option<Arc<str>>,
     /// When somebody began to leave.
     leaving: Option<Instant>,
     /// Was the first of two keys typed?
@@ -199,6 +201,7 @@ impl Chat {
             searching: None,
             asking: None,
             overlays: Vec::new(),
+            questions: Queue::default(),
             queued: VecDeque::new(),
             turn: None,
             model: None,
@@ -210,7 +213,6 @@ impl Chat {
             pool: Arc::default(),
             look,
             now,
-            kept: None,
             leaving: None,
             has_prefix: false,
             is_menu_closed: false,
@@ -268,7 +270,11 @@ impl Chat {
             }
             Event::Prompt(asked) => return self.begin_asking(asked),
             Event::Completed { typed, values } => self.complete(&typed, values),
-            Event::Kept(id) => self.kept = Some(id),
+            Event::Arrived(Arrival::Asked(question)) => self.questions.take(question),
+            Event::Arrived(Arrival::Note(text)) => self.transcript.note(&clean(&text)),
+            Event::Arrived(Arrival::Withdrawn) => {
+                let (Redraw::Yes | Redraw::No) = self.questions.tidy();
+            }
             Event::TakenBack(Returned::No)
             | Event::Drawn
             | Event::Key(_)
@@ -287,6 +293,7 @@ impl Chat {
             || self.calls > 0
             || self.transcript.is_moving()
             || !self.overlays.is_empty()
+            || !self.questions.is_empty()
             || self.is_leaving()
     }
 
@@ -312,6 +319,7 @@ impl Chat {
         for overlay in &mut self.overlays {
             let (Redraw::Yes | Redraw::No) = overlay.hear(news);
         }
+        let (Redraw::Yes | Redraw::No) = self.questions.hear(news);
     }
 
     /// What became of something that lies over the chat.
@@ -331,6 +339,10 @@ impl Chat {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Act> {
+        if !self.questions.is_empty() {
+            let reaction = self.questions.paste(text, self.now);
+            return answered(reaction);
+        }
         if let Some(overlay) = self.overlays.last_mut() {
             let reaction = overlay.paste(text);
             return self.react(reaction);
@@ -338,5 +350,13 @@ impl Chat {
         self.composer.paste(text);
         self.typed();
         Vec::new()
+    }
+}
+
+/// What is to be done after a dialog took a key. It has gone by itself.
+fn answered(reaction: Reaction) -> Vec<Act> {
+    match reaction {
+        Reaction::Stay | Reaction::Close => Vec::new(),
+        Reaction::Do(deed) | Reaction::CloseAnd(deed) => vec![Act::Do(deed)],
     }
 }

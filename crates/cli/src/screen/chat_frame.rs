@@ -29,11 +29,20 @@ pub fn draw(chat: &mut Chat, frame: &mut Frame<'_>) {
     }
     let (body, bottom) = split_bottom(area, 1);
     draw_bottom(chat, frame, bottom);
-    if let Some(mut overlay) = chat.overlays.pop() {
-        overlay.draw(frame, body, &chat.look);
-        chat.overlays.push(overlay);
-        return;
+    match chat.overlays.pop() {
+        Some(mut overlay) => {
+            overlay.draw(frame, body, &chat.look);
+            chat.overlays.push(overlay);
+        }
+        None => draw_chat(chat, frame, body),
     }
+    if !chat.questions.is_empty() {
+        let place = chat.questions.place(body, &chat.look);
+        chat.questions.draw(frame, place, &chat.look, chat.now);
+    }
+}
+
+fn draw_chat(chat: &mut Chat, frame: &mut Frame<'_>, body: Rect) {
     let (above, composer) = split_bottom(body, composer_height(chat, body));
     let cursor = draw_composer(chat, frame, composer);
     let waiting = waiting_lines(chat, usize::from(above.width));
@@ -43,7 +52,7 @@ pub fn draw(chat: &mut Chat, frame: &mut Frame<'_>) {
     if let Some(menu) = &chat.menu {
         draw_menu(menu, frame, above, &chat.look);
     }
-    if let Some((x, y)) = cursor {
+    if let Some((x, y)) = cursor.filter(|_| chat.questions.is_empty()) {
         frame.set_cursor_position((x, y));
     }
 }
@@ -226,7 +235,7 @@ fn draw_composer(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) -> Option<(
 
 fn draw_menu(menu: &Menu, frame: &mut Frame<'_>, above: Rect, look: &Look) {
     let rows = menu.choices.len().min(menu::ROWS).min(usize::from(above.height));
-    let first = (menu.chosen + 1).saturating_sub(rows);
+    let first = menu.chosen.map_or(0, |it| (it + 1).saturating_sub(rows));
     let shown = &menu.choices[first..(first + rows).min(menu.choices.len())];
     let (_, area) = split_bottom(above, height_of(rows));
     frame.render_widget(Clear, area);
@@ -235,7 +244,7 @@ fn draw_menu(menu: &Menu, frame: &mut Frame<'_>, above: Rect, look: &Look) {
     for ((y, choice), at) in (area.top()..).zip(shown).zip(first..) {
         let value = shortened(&choice.value, value_room);
         let room = value_room - value.width();
-        let tone = if at == menu.chosen { Tone::Chosen } else { Tone::Text };
+        let tone = if Some(at) == menu.chosen { Tone::Chosen } else { Tone::Text };
         let line = Line::from(vec![
             Span::styled(format!(" {value}{} ", " ".repeat(room)), look.style(tone)),
             Span::styled(format!("  {}", clean_line(&choice.about)), look.style(Tone::Faint)),
@@ -246,9 +255,13 @@ fn draw_menu(menu: &Menu, frame: &mut Frame<'_>, above: Rect, look: &Look) {
 
 fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
     let look = &chat.look;
-    let hint = match chat.overlays.last() {
-        Some(overlay) => {
-            let keys = overlay.keys();
+    let keys = match (chat.questions.is_empty(), chat.overlays.last()) {
+        (false, _) => Some(chat.questions.keys()),
+        (true, overlay) => overlay.map(|it| it.keys()),
+    };
+    let is_covered = keys.is_some();
+    let hint = match keys {
+        Some(keys) => {
             let pair = |(key, what): &(&str, &str)| format!("{key} {what}");
             keys.iter().map(pair).collect::<Vec<_>>().join("  ")
         }
@@ -264,7 +277,7 @@ fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
         mode: chat.mode,
         folder: &chat.folder,
     };
-    let is_over = !chat.overlays.is_empty() || chat.is_leaving();
+    let is_over = is_covered || chat.is_leaving();
     let room = if is_over { width.saturating_sub(hint.width() + 2) } else { width };
     let line = status.line(room, look);
     let used = line.width();

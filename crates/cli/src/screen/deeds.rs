@@ -2,6 +2,7 @@
 //! servers. What takes time runs beside the screen and comes back as an event.
 
 mod calls;
+mod changes;
 mod prompts;
 mod texts;
 
@@ -17,15 +18,21 @@ use switchboard_chat::utterance::Part;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::arguments::Verb;
+use crate::commands::disable::Disable;
+use crate::commands::enable::Enable;
+use crate::commands::reject::Reject;
 use crate::outcome::Failure;
 use crate::report;
 use crate::screen::chat::{Act, Event, Returned};
 use crate::screen::mention;
 use crate::screen::overlay::Deed;
 use crate::screen::page_view::{Begin, PageView};
+use crate::screen::questions::Questions;
 use crate::screen::slash::Slash;
 use crate::session::Session;
 use calls::OwnCalls;
+use changes::approve;
 
 /// Everything that is needed to do things.
 pub struct Deeds {
@@ -39,6 +46,8 @@ pub struct Deeds {
     pub configuration: Arc<Configuration>,
     /// The conversation.
     pub talk: Talk,
+    /// Where questions are put.
+    pub questions: Questions,
     /// Where outcomes go.
     pub reports: mpsc::Sender<Event>,
     /// What is under way beside the screen. Dropping it ends it.
@@ -69,7 +78,7 @@ impl Deeds {
         session: Session,
         host: Host,
         (desk, configuration): (Arc<Desk>, Arc<Configuration>),
-        talk: Talk,
+        (talk, questions): (Talk, Questions),
         reports: mpsc::Sender<Event>,
     ) -> Deeds {
         Deeds {
@@ -78,6 +87,7 @@ impl Deeds {
             desk,
             configuration,
             talk,
+            questions,
             reports,
             tasks: JoinSet::new(),
             has_model: false,
@@ -196,12 +206,14 @@ impl Deeds {
             }
             Deed::Compose(text) => self.beside(async move { Event::Composed(text) }),
             Deed::Run(line) => self.beside(async move { Event::Composed(line) }),
-            Deed::Enable(_)
-            | Deed::Disable(_)
-            | Deed::SignIn(_)
-            | Deed::SignOut(_)
-            | Deed::Approve(_)
-            | Deed::Reject(_) => {}
+            Deed::Enable(name) => self.command(Verb::Enable(Enable { name })),
+            Deed::Disable(name) => self.command(Verb::Disable(Disable { name, scope: None })),
+            Deed::Approve(name) => self.command(approve(name)),
+            Deed::Reject(name) => {
+                self.command(Verb::Reject(Reject { names: vec![name], all: false }));
+            }
+            Deed::SignIn(name) => self.sign_in(name),
+            Deed::SignOut(name) => self.sign_out(name),
         }
     }
 

@@ -45,8 +45,8 @@ pub enum Then {
 pub struct Menu {
     /// What could stand there, the best first.
     pub choices: Vec<Choice>,
-    /// Which is chosen.
-    pub chosen: usize,
+    /// Which is chosen, where one is.
+    pub chosen: Option<usize>,
     /// The part of the draft that would be replaced.
     pub range: Range<usize>,
 }
@@ -61,29 +61,30 @@ impl Menu {
         if choices.is_empty() || is_said {
             return None;
         }
-        Some(Menu { choices, chosen: 0, range })
+        Some(Menu { choices, chosen: Some(0), range })
     }
 
-    /// A list of what somebody else found.
+    /// A list of what somebody else found. Nothing in it is chosen yet: what is typed counts, too.
     pub fn given(values: Vec<String>, range: Range<usize>) -> Option<Menu> {
         let choice = |value| Choice { value, about: String::new(), then: Then::Send };
         let choices: Vec<Choice> = values.into_iter().take(MOST).map(choice).collect();
-        (!choices.is_empty()).then_some(Menu { choices, chosen: 0, range })
+        (!choices.is_empty()).then_some(Menu { choices, chosen: None, range })
     }
 
     /// The choice before; before the first comes the last.
     pub fn up(&mut self) {
-        self.chosen = self.chosen.checked_sub(1).unwrap_or(self.choices.len() - 1);
+        let before = self.chosen.and_then(|it| it.checked_sub(1));
+        self.chosen = Some(before.unwrap_or(self.choices.len() - 1));
     }
 
     /// The choice after.
     pub fn down(&mut self) {
-        self.chosen = (self.chosen + 1) % self.choices.len();
+        self.chosen = Some(self.chosen.map_or(0, |it| (it + 1) % self.choices.len()));
     }
 
     /// What is chosen.
-    pub fn choice(&self) -> &Choice {
-        &self.choices[self.chosen]
+    pub fn choice(&self) -> Option<&Choice> {
+        self.chosen.and_then(|at| self.choices.get(at))
     }
 }
 

@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use switchboard::calling::Desk;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::{Host, Options};
-use switchboard::inquiry::Nobody;
 use switchboard::load::Configuration;
 use switchboard::places::project_root;
 use switchboard::reload::Follower;
@@ -31,6 +30,7 @@ use crate::screen::editor_run;
 use crate::screen::history::History;
 use crate::screen::look::Look;
 use crate::screen::markdown;
+use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
 use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
 use crate::session::Session;
 
@@ -55,10 +55,12 @@ pub fn run(session: &Session) -> Result<Done, Failure> {
     let configuration = session.load()?;
     let root = project_root(&session.machine.working_folder);
     chat.history = History::of(&session.machine.places, &root);
-    let asker = Arc::new(Nobody::default());
+    let (questions, arrivals) = questions::channel(Circumstances::of(session, &configuration));
+    let asker = live::asker(session, Arc::new(questions.clone()))?;
     let adapt = |options: Options| Options { asker, ..options };
     let left = live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
-        let mut window = Window::open(session, host, configuration, (chat, terminal)).await?;
+        let face = Face { chat, terminal, questions, arrivals };
+        let mut window = Window::open(session, host, configuration, face).await?;
         let outcome = window.run(interrupts).await;
         window.close(outcome).await
     })?;
@@ -69,6 +71,14 @@ fn no_terminal(error: io::Error) -> Failure {
     Failure::new(Exit::Failure, "the terminal cannot be used").because(error)
 }
 
+/// What the window is made of before there is a host.
+struct Face {
+    chat: Chat,
+    terminal: RawTerminal,
+    questions: Questions,
+    arrivals: Arrivals,
+}
+
 struct Window {
     chat: Chat,
     terminal: RawTerminal,
@@ -77,6 +87,7 @@ struct Window {
     keys: EventStream,
     happenings: mpsc::Receiver<Happening>,
     reports: mpsc::Receiver<Event>,
+    arrivals: Arrivals,
     follower: Option<Follower>,
     talking: tokio::task::JoinHandle<()>,
     /// When it was drawn last.
@@ -97,10 +108,11 @@ impl Window {
         session: &Session,
         host: &Host,
         configuration: Configuration,
-        (mut chat, terminal): (Chat, RawTerminal),
+        face: Face,
     ) -> Result<Window, Failure> {
+        let Face { mut chat, terminal, questions, arrivals } = face;
         let desk = desk::desk(session, &configuration, host, None)?;
-        let desk = Arc::new(Desk { consent: Arc::new(Nobody::default()), ..desk });
+        let desk = Arc::new(Desk { consent: Arc::new(questions.clone()), ..desk });
         chat.mode = desk.mode;
         live::apply(host, &configuration, &[]).await;
         let follower = Follower::start(session.surroundings(), &configuration).ok();
@@ -119,7 +131,8 @@ impl Window {
         let mut session = session.clone();
         session.machine.terminal.width = width();
         let known = (desk, Arc::new(configuration));
-        let deeds = Deeds::new(session, host.clone(), known, talk, tell);
+        let mut deeds = Deeds::new(session, host.clone(), known, (talk, questions), tell);
+        deeds.ask_about_project();
         Ok(Window {
             chat,
             terminal,
@@ -128,6 +141,7 @@ impl Window {
             keys: EventStream::new(),
             happenings,
             reports,
+            arrivals,
             follower,
             talking,
             drawn: Instant::now(),
@@ -156,6 +170,7 @@ impl Window {
                     Some(Err(_)) | None => return Ok(()),
                 },
                 () = sleep_until(due.into()), if self.is_stale => continue,
+                Some(arrival) = self.arrivals.next() => Some(Event::Arrived(arrival)),
                 Some(report) = self.reports.recv() => Some(report),
                 Some(happening) = self.happenings.recv() => Some(Event::Happened(happening)),
                 Ok(()) = snapshots.changed() => {

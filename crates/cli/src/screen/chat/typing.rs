@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use switchboard::config::permission::Mode;
 use switchboard_chat::language_model::Usage;
 
-use super::{Act, Chat};
+use super::{Act, Chat, answered};
 use crate::screen::composer::Reply;
 use crate::screen::menu::{Menu, Then};
 use crate::screen::slash::{self, Slash};
@@ -41,6 +41,10 @@ impl Chat {
             (KeyCode::Char('l'), CONTROL) => return vec![Act::Repaint],
             (_, _) => {}
         }
+        if !self.questions.is_empty() {
+            let reaction = self.questions.key(key, self.now);
+            return answered(reaction);
+        }
         if let Some(overlay) = self.overlays.last_mut() {
             let reaction = overlay.key(key);
             return self.react(reaction);
@@ -70,21 +74,25 @@ impl Chat {
                 self.is_menu_closed = true;
             }
             (KeyCode::Tab, NONE) => {
+                if menu.chosen.is_none() {
+                    menu.down();
+                }
                 self.choose();
                 return Some(self.ask_server());
             }
             (KeyCode::Enter, NONE) => {
-                let is_typed = self.composer.draft()[menu.range.clone()] == menu.choice().value;
-                let then = menu.choice().then;
-                // Somebody who has typed an answer means that, whatever the server would rather hear.
-                if is_typed || (self.asking.is_some() && menu.chosen == 0) {
+                let typed = &self.composer.draft()[menu.range.clone()];
+                let choice = menu.choice().filter(|it| it.value != typed);
+                let Some(then) = choice.map(|it| it.then) else {
                     self.menu = None;
                     return None;
-                }
+                };
                 self.choose();
-                if then == Then::Send {
-                    return Some(self.send());
-                }
+                return Some(match (then, self.asking.is_some()) {
+                    (Then::Send, true) => self.answer_argument(),
+                    (Then::Send, false) => self.send(),
+                    (Then::GoOn, _) => Vec::new(),
+                });
             }
             (_, _) => return None,
         }
@@ -93,7 +101,7 @@ impl Chat {
 
     fn choose(&mut self) {
         let Some(menu) = self.menu.take() else { return };
-        let choice = menu.choice();
+        let Some(choice) = menu.choice() else { return };
         let is_in_text = menu.range.end < self.composer.draft().len();
         let room = if choice.then == Then::GoOn && !is_in_text { " " } else { "" };
         let text = format!("{}{room}", choice.value);
@@ -199,13 +207,13 @@ impl Chat {
             return;
         }
         let (draft, cursor) = (self.composer.draft(), self.composer.cursor());
-        let chosen = self.menu.take().map(|it| it.choice().value.clone());
+        let chosen = self.menu.take().and_then(|it| it.choice().map(|it| it.value.clone()));
         self.menu = Menu::of(draft, cursor, &self.pool, &self.snapshot);
         // What changes elsewhere must not move the choice away from under somebody's finger.
         if let (Some(menu), Some(chosen)) = (&mut self.menu, chosen)
             && let Some(at) = menu.choices.iter().position(|it| it.value == chosen)
         {
-            menu.chosen = at;
+            menu.chosen = Some(at);
         }
     }
 

@@ -73,6 +73,16 @@ impl Person {
         turn.as_mut()?.line().await
     }
 
+    /// Shows something, and waits for the next line; lines that were typed before count. `None` where none can come.
+    pub async fn next_line(&self, text: &str) -> Option<String> {
+        let mut turn = self.turn.lock().await;
+        if turn.is_none() {
+            *turn = Keyboard::open().ok();
+        }
+        report::aside(text);
+        turn.as_mut()?.line().await
+    }
+
     /// Waits until nobody else asks, and begins a line of its own.
     async fn turn(&self) -> Option<Turn<'_>> {
         let mut turn = self.turn.lock().await;

@@ -61,6 +61,15 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// A text on a page of its own.
+    Page {
+        /// What it is.
+        title: String,
+        /// The text.
+        text: String,
+        /// Where it is looked at first.
+        begin: Begin,
+    },
     /// Something is being said to the model for the person.
     Said(String),
     /// Something lies over the chat from now on.
@@ -255,6 +264,9 @@ impl Chat {
             Event::Note(text) => self.transcript.note(&text),
             Event::Fault(text) => self.transcript.fault(&text),
             Event::Text { title, text } => self.show(&title, &text),
+            Event::Page { title, text, begin } => {
+                self.overlays.push(Box::new(PageView::new(&title, &text, begin)));
+            }
             Event::Said(text) => self.queued.push_back(text),
             Event::Over(overlay) => self.overlays.push(overlay),
             Event::Composed(text) => {

@@ -27,7 +27,6 @@ use crate::report;
 use crate::screen::chat::{Act, Event, Returned};
 use crate::screen::mention;
 use crate::screen::overlay::Deed;
-use crate::screen::page_view::{Begin, PageView};
 use crate::screen::questions::Questions;
 use crate::screen::slash::Slash;
 use crate::session::Session;
@@ -227,11 +226,6 @@ pub fn fault(failure: &Failure) -> Event {
     let text = report::failure_text(failure);
     let text = text.replace("\n\n", "\n");
     Event::Fault(text.trim_end().to_owned())
-}
-
-/// A long text as an event.
-pub fn page(title: &str, text: &str, begin: Begin) -> Event {
-    Event::Over(Box::new(PageView::new(title, text, begin)))
 }
 
 /// A path's folder, for whoever looks for files that were typed.

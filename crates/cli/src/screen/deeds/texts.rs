@@ -5,7 +5,7 @@ use switchboard::config::shown::printable;
 use switchboard::connection::Status;
 use switchboard::pool::tool::Tool;
 
-use super::{Deeds, fault, page};
+use super::{Deeds, fault};
 use crate::commands::{doctor, logs, permissions, resources, tools};
 use crate::connected;
 use crate::listing;
@@ -135,7 +135,7 @@ pub async fn log(session: Session, name: String) -> Event {
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(done)) if done.text.is_empty() => Event::Note(done.notes),
-        Ok(Ok(done)) => page(&title, &done.text, Begin::Bottom),
+        Ok(Ok(done)) => Event::Page { title, text: done.text, begin: Begin::Bottom },
         Ok(Err(failure)) => fault(&failure),
         Err(_) => Event::Fault("the log could not be read".to_owned()),
     }

@@ -1,5 +1,7 @@
 //! Conversations and model clients, against scripted models and servers.
 
 mod chronicles;
+mod clients;
 mod stage;
 mod talks;
+mod whole_talks;

@@ -19,6 +19,7 @@ pub mod listing;
 pub mod live;
 mod login_text;
 pub mod machine;
+pub mod model_setup;
 pub mod outcome;
 pub mod person;
 mod pool_service;
@@ -77,7 +78,9 @@ pub fn run(managed: PathBuf) -> ExitCode {
     };
     let session = Session::new(machine, arguments.global);
     let outcome = match arguments.command {
+        None if arguments.talk.print.is_some() => commands::print::run(&arguments.talk, &session),
         None => commands::overview::run(&session),
+        Some(_) if arguments.talk.is_given() => Err(commands::print::only_without_a_command()),
         Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),
     };
     ExitCode::from(report::print(outcome).code())

@@ -69,7 +69,12 @@ fn assistant(parts: Vec<Part>) -> Utterance {
 fn request(said: Vec<Utterance>) -> ModelRequest {
     let schema = json!({"type": "object"});
     let tool = ToolOffer { name: "look".to_owned(), description: "Looks.".to_owned(), schema };
-    ModelRequest { system: "be brief".into(), said: said.into(), tools: [tool].into() }
+    ModelRequest {
+        system: "be brief".into(),
+        said: said.into(),
+        tools: [tool].into(),
+        max_tokens: None,
+    }
 }
 
 async fn ask(

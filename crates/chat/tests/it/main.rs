@@ -2,6 +2,7 @@
 
 mod chronicles;
 mod clients;
+mod samples;
 mod stage;
 mod talks;
 mod whole_talks;

@@ -47,6 +47,11 @@ impl Person {
         }
     }
 
+    /// Nobody, whoever sits there: every question is declined.
+    pub fn absent(&self) -> Person {
+        Person { can_be_asked: false, ..self.clone() }
+    }
+
     /// Is a question on the screen? Then nothing else is to be drawn there.
     pub fn is_being_asked(&self) -> bool {
         self.turn.try_lock().is_err()

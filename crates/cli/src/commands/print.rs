@@ -71,6 +71,9 @@ pub struct Print {
     /// How often the model may answer before it has to be done
     #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
     pub max_turns: Option<u32>,
+    /// Converse in plain lines, without a screen: for screen readers and simple terminals
+    #[arg(long, conflicts_with = "print", help_heading = "Conversation")]
+    pub plain: bool,
     /// What the model is told of its place, instead of the usual
     #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
     pub system_prompt: Option<String>,
@@ -100,6 +103,7 @@ impl Print {
             || output_format.is_some()
             || !allowed_tools.is_empty()
             || *go_on
+            || self.plain
             || max_turns.is_some()
     }
 

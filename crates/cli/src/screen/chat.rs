@@ -3,11 +3,12 @@
 
 mod happenings;
 mod prompt_arguments;
+mod recall;
 mod typing;
 
-pub use happenings::OWN_CALL;
+pub use happenings::{OWN_CALL, model_failure};
 pub use prompt_arguments::{Argument, PromptAsked};
-pub use typing::Searching;
+pub use typing::{NO_MODEL, Searching};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use switchboard::config::permission::Mode;
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 use switchboard_chat::happening::Happening;
-use switchboard_chat::language_model::Usage;
+use switchboard_chat::language_model::{LanguageModel, Usage};
 
 use crate::screen::clean_text::clean;
 use crate::screen::composer::Composer;
@@ -111,6 +112,13 @@ pub struct ModelSeen {
     pub name: String,
     /// How many tokens it can look at.
     pub window: Option<u64>,
+}
+
+impl ModelSeen {
+    /// What the screen knows of a model.
+    pub fn of(model: &Arc<dyn LanguageModel>) -> ModelSeen {
+        ModelSeen { name: model.name().to_owned(), window: model.window() }
+    }
 }
 
 /// Something to be done.

@@ -52,7 +52,7 @@ impl Deeds {
             Slash::Permissions => {
                 text("permissions", &permissions::list(&self.session, &self.desk.rules.now()))
             }
-            Slash::Model(_) => Event::Note(MODEL.to_owned()),
+            Slash::Model(_) => Event::Note(self.model_text()),
             Slash::Logs(name) => {
                 let session = self.session.clone();
                 let name = name.or_else(|| self.only_server());
@@ -115,16 +115,25 @@ impl Deeds {
         live::in_play(&self.session, &self.configuration, &names)
     }
 
+    fn model_text(&self) -> String {
+        let settings = self.session.shown_path(&self.session.machine.places.user_settings());
+        let how = format!(
+            "To set one: ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, or in {settings}:\n\
+             \x20 \"model\": {{\"provider\": \"anthropic\", \"name\": \"…\", \"apiKey\": \"${{KEY}}\"}}\n\
+             /model NAME or /model PROVIDER/NAME takes another one for this conversation."
+        );
+        match &self.model {
+            Some(model) => format!("{} answers.\n{how}", printable(&model.name)),
+            None => format!("No model is set.\n{how}"),
+        }
+    }
+
     fn only_server(&self) -> Option<String> {
         let snapshot = self.host.snapshot();
         let mut names = snapshot.servers.keys();
         names.next().filter(|_| names.next().is_none()).cloned()
     }
 }
-
-/// What is said of models.
-const MODEL: &str = "No model is set.\n\
-    hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings";
 
 /// What a server said, in a window of its own.
 pub async fn log(session: Session, name: String) -> Event {

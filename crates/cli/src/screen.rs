@@ -3,4 +3,5 @@
 pub mod dialog;
 pub mod look;
 pub mod overlay;
+pub mod panel;
 pub mod questions;

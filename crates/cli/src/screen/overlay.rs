@@ -10,6 +10,7 @@ use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 
 use crate::screen::look::Look;
+use crate::screen::panel::roster::Roster;
 
 /// A panel or a dialog.
 pub trait Overlay: Send {
@@ -64,6 +65,10 @@ pub enum News {
     Servers(Arc<Snapshot>),
     /// Which tools there are.
     Pool(Arc<Pool>),
+    /// What is configured.
+    Configured(Arc<Roster>),
+    /// What came of a deed, in one line.
+    Done(String),
     /// A quarter of a second went by (only while somebody shows something that moves).
     Tick,
 }

@@ -77,6 +77,7 @@ pub fn run(managed: PathBuf) -> ExitCode {
     };
     let session = Session::new(machine, arguments.global);
     let outcome = match arguments.command {
+        None if session.is_for_the_screen() => screen::window::run(&session),
         None => commands::overview::run(&session),
         Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),
     };

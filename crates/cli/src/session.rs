@@ -70,6 +70,11 @@ impl Session {
         self.global.json
     }
 
+    /// Is somebody there who can use the screen?
+    pub fn is_for_the_screen(&self) -> bool {
+        self.machine.terminal.is_interactive && !self.global.json
+    }
+
     /// Reads every configuration; where nothing is configured, the demonstration's server is all there is. A
     /// `--mcp-config` that cannot be read at all is an error: somebody asked for it.
     pub fn load(&self) -> Result<Configuration, Failure> {

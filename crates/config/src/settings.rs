@@ -8,6 +8,7 @@ use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::hooks::{self, Hook};
 use crate::identity_provider::{self, IdentityProvider};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
+use crate::model_choice::{self, ModelChoice};
 use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
 use crate::principals::{self, Principals};
@@ -76,6 +77,12 @@ pub const KEYS: &[SettingsKey] = &[
     key("identityProvider", "object", true, "who vouches for you at servers with `oauth.xaa`"),
     key("connectorAccount", "object", true, "the account whose connectors you use"),
     key(
+        "model",
+        "object",
+        true,
+        "the language model that answers you, and servers that ask for one",
+    ),
+    key(
         "project",
         "string",
         false,
@@ -112,6 +119,8 @@ pub struct Settings {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub account: Option<Account>,
+    /// The language model to use.
+    pub model: Option<ModelChoice>,
 }
 
 impl Settings {
@@ -126,6 +135,7 @@ impl Settings {
             hooks: Vec::new(),
             identity_provider: None,
             account: None,
+            model: None,
         }
     }
 
@@ -177,6 +187,7 @@ impl Settings {
             settings.hooks = hooks::read(members, reader.reporter);
             settings.identity_provider = identity_provider::read(members, reader.reporter);
             settings.account = account::read(members, reader.reporter);
+            settings.model = model_choice::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);

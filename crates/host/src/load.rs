@@ -11,6 +11,7 @@ use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
 use switchboard_config::hooks::Hook;
 use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::layer::{Layer, Naming, Shape};
+use switchboard_config::model_choice::ModelChoice;
 use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::principals::Principals;
@@ -84,6 +85,8 @@ pub struct Configuration {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used; an administrator's word goes first.
     pub account: Option<Account>,
+    /// The language model to use; an administrator's word goes first.
+    pub model: Option<ModelChoice>,
 }
 
 /// A source that was looked at.
@@ -118,6 +121,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         hooks: Vec::new(),
         identity_provider: None,
         account: None,
+        model: None,
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -163,6 +167,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         hooks: reader.hooks,
         identity_provider: reader.identity_provider,
         account: reader.account,
+        model: reader.model,
     }
 }
 
@@ -198,6 +203,7 @@ struct Reader<'a> {
     hooks: Vec<Hook>,
     identity_provider: Option<IdentityProvider>,
     account: Option<Account>,
+    model: Option<ModelChoice>,
 }
 
 impl Reader<'_> {
@@ -289,13 +295,14 @@ impl Reader<'_> {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
-                let account = self.account.clone();
+                let (account, model) = (self.account.clone(), self.model.clone());
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
                 self.identity_provider = vouching;
                 self.account = account;
+                self.model = model;
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
                 let around = std::mem::take(&mut self.principals).restrictions();
@@ -318,6 +325,9 @@ impl Reader<'_> {
         }
         if self.account.is_none() {
             self.account = settings.account;
+        }
+        if self.model.is_none() {
+            self.model = settings.model;
         }
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);

@@ -21,4 +21,4 @@ pub use scene::{MANAGED, Scene};
 pub use script::{Answers, Era, Script, Sessions};
 pub use scripted::Scripted;
 pub use served::{Recorded, Served};
-pub use terminal::Terminal;
+pub use terminal::{Size, Terminal};

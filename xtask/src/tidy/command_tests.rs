@@ -20,6 +20,8 @@ const SHARED: &[&str] = &[
     "observed.rs",
     "questions.rs",
     "real_servers.rs",
+    "screen_calls.rs",
+    "screen_start.rs",
     "secrets.rs",
     "serve_pool.rs",
     "sign_in_canaries.rs",

@@ -1,5 +1,7 @@
 //! How things look: colours by meaning, for dark and light terminals and for none; and which signs may be drawn.
 
+use std::collections::BTreeMap;
+
 use ratatui::style::{Color, Modifier, Style};
 
 /// The look of everything on the screen.
@@ -57,6 +59,32 @@ pub enum Tone {
 }
 
 impl Look {
+    /// What fits a terminal, by its variables; `theme` is what the person prefers, `dark` or `light`.
+    pub fn of(variables: &BTreeMap<String, String>, theme: Option<&str>) -> Look {
+        let value =
+            |name: &str| variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
+        let is_dumb = value("TERM").is_none_or(|it| it == "dumb");
+        let palette = match (value("NO_COLOR").is_some() || is_dumb, theme) {
+            (true, _) => Palette::Plain,
+            (false, Some("light")) => Palette::Light,
+            (false, Some("dark")) => Palette::Dark,
+            (false, Some(_) | None) => {
+                match value("COLORFGBG").and_then(|it| it.rsplit(';').next()) {
+                    // White, and the two greys that are called so.
+                    Some("7" | "15") => Palette::Light,
+                    Some(_) | None => Palette::Dark,
+                }
+            }
+        };
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
+        let is_wide = locale.is_some_and(|it| {
+            let it = it.to_ascii_lowercase();
+            it.contains("utf-8") || it.contains("utf8")
+        });
+        let signs = if is_wide && !is_dumb { Signs::Drawn } else { Signs::Ascii };
+        Look { palette, signs }
+    }
+
     /// The style of a tone.
     pub fn style(&self, tone: Tone) -> Style {
         let plain = Style::default();
@@ -81,5 +109,31 @@ impl Look {
             Tone::Code => coloured(Color::Yellow, Color::Blue),
             Tone::Link => coloured(Color::Blue, Color::Blue).add_modifier(Modifier::UNDERLINED),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pairs: &[(&str, &str)], theme: Option<&str>, palette: Palette, signs: Signs) {
+        let variables =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(Look::of(&variables, theme), Look { palette, signs }, "{pairs:?}");
+    }
+
+    #[test]
+    fn variables_and_the_person_decide_how_it_looks() {
+        let term = ("TERM", "xterm-256color");
+        let utf = ("LANG", "en_US.UTF-8");
+        check(&[term, utf], None, Palette::Dark, Signs::Drawn);
+        check(&[term, utf, ("COLORFGBG", "0;15")], None, Palette::Light, Signs::Drawn);
+        check(&[term, utf, ("COLORFGBG", "0;15")], Some("dark"), Palette::Dark, Signs::Drawn);
+        check(&[term, utf], Some("light"), Palette::Light, Signs::Drawn);
+        check(&[term, utf, ("NO_COLOR", "1")], Some("light"), Palette::Plain, Signs::Drawn);
+        check(&[term, ("LANG", "C")], None, Palette::Dark, Signs::Ascii);
+        check(&[term, utf, ("LC_ALL", "POSIX")], None, Palette::Dark, Signs::Ascii);
+        check(&[("TERM", "dumb"), utf], None, Palette::Plain, Signs::Ascii);
     }
 }

@@ -88,6 +88,13 @@ pub enum Deed {
     SignOut(String),
     /// Decide on a project's server.
     Approve(String),
+    /// Decide on a project's server, as long as it is what was shown.
+    ApproveShown {
+        /// The server.
+        name: String,
+        /// The hash of what was shown.
+        fingerprint: String,
+    },
     /// Decide against a project's server.
     Reject(String),
     /// Show the log of a server.

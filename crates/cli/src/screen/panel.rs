@@ -66,7 +66,7 @@ impl Panel {
     ) -> Panel {
         let observed = observer.found();
         let portraits = portrait::all(&roster, &snapshot);
-        let mut panel = Panel {
+        let panel = Panel {
             roster,
             snapshot,
             pool,
@@ -195,9 +195,13 @@ impl Panel {
             ('p' | 'x', true) if decides => {
                 self.list.choose(&name);
                 self.open_sheet(&name, Tab::Overview);
-                let (word, deed) = match letter {
-                    'p' => ("approves", Deed::Approve(name.clone())),
-                    _ => ("rejects", Deed::Reject(name.clone())),
+                let shown = self.roster.find(&name).and_then(|it| it.fingerprint.clone());
+                let (word, deed) = match (letter, shown) {
+                    ('p', Some(fingerprint)) => {
+                        ("approves", Deed::ApproveShown { name: name.clone(), fingerprint })
+                    }
+                    ('p', None) => ("approves", Deed::Approve(name.clone())),
+                    (_, _) => ("rejects", Deed::Reject(name.clone())),
                 };
                 let text = format!("{letter} once more {word} `{name}` as it is shown here");
                 self.arm(key.code, deed, text)

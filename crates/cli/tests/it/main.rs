@@ -44,6 +44,8 @@ mod remove;
 mod reset_project_choices;
 mod resources;
 mod result;
+mod screen_calls;
+mod screen_start;
 mod search;
 mod secrets;
 mod serve;

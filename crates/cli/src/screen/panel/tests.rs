@@ -222,7 +222,11 @@ fn single_keys_do_something_about_a_server() {
 fn nothing_is_approved_unseen() {
     let asks = "says p once more approves `project-tools` as it is shown here";
     check("project-tools", &[Char('p')], asks);
-    check("project-tools", &[Char('p'), Char('p')], "Approve(\"project-tools\")");
+    check(
+        "project-tools",
+        &[Char('p'), Char('p')],
+        "ApproveShown { name: \"project-tools\", fingerprint: \"sha256:0123456789abcdef\" }",
+    );
     check("project-tools", &[Char('x'), Char('x')], "Reject(\"project-tools\")");
     check(
         "project-tools",

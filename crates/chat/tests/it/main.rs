@@ -1,0 +1,5 @@
+//! Conversations and model clients, against scripted models and servers.
+
+mod chronicles;
+mod stage;
+mod talks;

@@ -1,0 +1,308 @@
+//! Runs the screen: takes the terminal, hears keys, servers, the model and questions, lets the chat decide, has it drawn,
+//! and gives the terminal back. Draws only what changed, and only when something did.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_util::StreamExt;
+use switchboard::calling::Desk;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::{Host, Options};
+use switchboard::load::Configuration;
+use switchboard::places::project_root;
+use switchboard::reload::Follower;
+use switchboard_chat::chronicle::Chronicles;
+use switchboard_chat::happening::Happening;
+use switchboard_chat::talk::{Setting, Talk, USUAL_ROUNDS};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use crate::desk;
+use crate::exit::Exit;
+use crate::live::{self, Interrupts};
+use crate::outcome::{Done, Failure};
+use crate::screen::chat::{Chat, Event};
+use crate::screen::chat_frame;
+use crate::screen::deeds::{Deeds, ForWindow, fault};
+use crate::screen::editor_run;
+use crate::screen::history::History;
+use crate::screen::look::Look;
+use crate::screen::markdown;
+use crate::screen::panel::roster::Roster;
+use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
+use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
+use crate::session::Session;
+
+/// The least time between two frames.
+const FRAME: Duration = Duration::from_millis(8);
+/// How often what moves is drawn.
+const TICK: Duration = Duration::from_millis(250);
+/// How many outcomes may wait for the screen.
+const REPORTS: usize = 64;
+/// What a model is told of its place.
+const SYSTEM: &str = "You are the assistant in a terminal program that connects to MCP servers. \
+    Use the tools where they help. Answer in Markdown, and be brief.";
+
+/// Opens the screen, and stays until somebody leaves.
+pub fn run(session: &Session) -> Result<Done, Failure> {
+    let look = Look::of(&session.machine.variables, None);
+    let folder = session.shown_path(&session.machine.working_folder);
+    let mut chat = Chat::new(look, folder, Instant::now());
+    let mut terminal = RawTerminal::enter().map_err(no_terminal)?;
+    // Before anything is read that could take its time.
+    terminal.draw(|frame| chat_frame::draw(&mut chat, frame)).map_err(no_terminal)?;
+    let configuration = session.load()?;
+    let root = project_root(&session.machine.working_folder);
+    chat.history = History::of(&session.machine.places, &root);
+    let (questions, arrivals) = questions::channel(Circumstances::of(session, &configuration));
+    let asker = live::asker(session, Arc::new(questions.clone()))?;
+    let adapt = |options: Options| Options { asker, ..options };
+    let left = live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
+        let face = Face { chat, terminal, questions, arrivals };
+        let mut window = Window::open(session, host, configuration, face).await?;
+        let outcome = window.run(interrupts).await;
+        window.close(outcome).await
+    })?;
+    Ok(Done::text(left))
+}
+
+fn no_terminal(error: io::Error) -> Failure {
+    Failure::new(Exit::Failure, "the terminal cannot be used").because(error)
+}
+
+/// What the window is made of before there is a host.
+struct Face {
+    chat: Chat,
+    terminal: RawTerminal,
+    questions: Questions,
+    arrivals: Arrivals,
+}
+
+struct Window {
+    chat: Chat,
+    terminal: RawTerminal,
+    deeds: Deeds,
+    host: Host,
+    keys: EventStream,
+    happenings: mpsc::Receiver<Happening>,
+    reports: mpsc::Receiver<Event>,
+    arrivals: Arrivals,
+    follower: Option<Follower>,
+    talking: tokio::task::JoinHandle<()>,
+    /// When it was drawn last.
+    drawn: Instant,
+    /// Has anything changed since?
+    is_stale: bool,
+}
+
+/// Goes it on?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stay {
+    Yes,
+    No,
+}
+
+impl Window {
+    async fn open(
+        session: &Session,
+        host: &Host,
+        configuration: Configuration,
+        face: Face,
+    ) -> Result<Window, Failure> {
+        let Face { mut chat, terminal, questions, arrivals } = face;
+        let desk = desk::desk(session, &configuration, host, None)?;
+        let desk = Arc::new(Desk { consent: Arc::new(questions.clone()), ..desk });
+        chat.mode = desk.mode;
+        live::apply(host, &configuration, &[]).await;
+        let follower = Follower::start(session.surroundings(), &configuration).ok();
+        let setting = Setting {
+            host: host.clone(),
+            desk: desk.clone(),
+            model: None,
+            system: SYSTEM.into(),
+            before: Vec::new(),
+            rounds: USUAL_ROUNDS,
+        };
+        let root = &configuration.project_root;
+        let chronicle = Chronicles::of(&session.machine.places, root).begin();
+        let (talk, happenings, talking) = Talk::begin_kept(setting, chronicle);
+        let (tell, reports) = mpsc::channel(REPORTS);
+        let mut session = session.clone();
+        session.machine.terminal.width = width();
+        let known = (desk, Arc::new(configuration));
+        let mut deeds = Deeds::new(session, host.clone(), known, (talk, questions), tell);
+        deeds.ask_about_project();
+        Ok(Window {
+            chat,
+            terminal,
+            deeds,
+            host: host.clone(),
+            keys: EventStream::new(),
+            happenings,
+            reports,
+            arrivals,
+            follower,
+            talking,
+            drawn: Instant::now(),
+            is_stale: true,
+        })
+    }
+
+    async fn run(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        let (mut snapshots, mut pools) = (self.host.watch(), self.host.watch_pool());
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let due = self.drawn + FRAME;
+            if self.is_stale && Instant::now() >= due {
+                self.draw()?;
+            }
+            let is_moving = self.chat.is_moving();
+            if !is_moving {
+                next_tick = Instant::now() + TICK;
+            }
+            let event = tokio::select! {
+                biased;
+                () = interrupts.next() => return Ok(()),
+                key = self.keys.next() => match key {
+                    Some(Ok(key)) => self.terminal_event(key),
+                    // Nobody can type any more.
+                    Some(Err(_)) | None => return Ok(()),
+                },
+                () = sleep_until(due.into()), if self.is_stale => continue,
+                Some(arrival) = self.arrivals.next() => Some(Event::Arrived(arrival)),
+                Some(report) = self.reports.recv() => Some(report),
+                Some(happening) = self.happenings.recv() => Some(Event::Happened(happening)),
+                Ok(()) = snapshots.changed() => {
+                    Some(Event::Servers(snapshots.borrow_and_update().clone()))
+                }
+                Ok(()) = pools.changed() => Some(Event::Pool(pools.borrow_and_update().clone())),
+                configuration = next_configuration(&mut self.follower) => {
+                    self.deeds.reconfigure(configuration).await;
+                    let Deeds { session, configuration, .. } = &self.deeds;
+                    Some(Event::Configured(Arc::new(Roster::of(session, configuration))))
+                }
+                () = markdown::loaded() => Some(Event::Drawn),
+                () = sleep_until(next_tick.into()), if is_moving => {
+                    next_tick += TICK;
+                    Some(Event::Tick)
+                }
+            };
+            let Some(event) = event else { continue };
+            if self.hear(event).await? == Stay::No {
+                return Ok(());
+            }
+        }
+    }
+
+    fn terminal_event(&mut self, event: TerminalEvent) -> Option<Event> {
+        match event {
+            TerminalEvent::Key(key) => Some(Event::Key(key)),
+            TerminalEvent::Paste(text) => Some(Event::Paste(text)),
+            TerminalEvent::Resize(columns, _) => {
+                self.deeds.session.machine.terminal.width = usize::from(columns);
+                Some(Event::Drawn)
+            }
+            TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
+        }
+    }
+
+    async fn hear(&mut self, event: Event) -> Result<Stay, Failure> {
+        self.is_stale = true;
+        let ends_answer = matches!(&event, Event::Happened(Happening::Used(_)));
+        let acts = self.chat.on(event, Instant::now());
+        for act in acts {
+            if let Some(act) = self.deeds.act(act).await
+                && self.perform(act)? == Stay::No
+            {
+                return Ok(Stay::No);
+            }
+        }
+        if ends_answer {
+            let standing = self.deeds.talk.standing();
+            self.chat.on(Event::Context(standing.context), Instant::now());
+        }
+        Ok(Stay::Yes)
+    }
+
+    fn perform(&mut self, act: ForWindow) -> Result<Stay, Failure> {
+        match act {
+            ForWindow::Quit => return Ok(Stay::No),
+            ForWindow::Repaint => self.terminal.forget().map_err(no_terminal)?,
+            ForWindow::Suspend => {
+                self.lend(stop_ourselves)?;
+            }
+            ForWindow::Remember(text) => {
+                if let Err(error) = self.chat.history.add(&text) {
+                    let what = Failure::new(Exit::Failure, "what you sent cannot be remembered");
+                    self.chat.on(fault(&what.because(error)), Instant::now());
+                    // Said once is enough.
+                    self.chat.history = History::default();
+                }
+            }
+            ForWindow::Edit(text) => {
+                let variables = self.deeds.session.machine.variables.clone();
+                let edited = self.lend(|| editor_run::edit(&variables, &text))?;
+                let event = match edited {
+                    Ok(text) => Event::Composed(text),
+                    Err(failure) => fault(&failure),
+                };
+                self.chat.on(event, Instant::now());
+            }
+        }
+        Ok(Stay::Yes)
+    }
+
+    /// Gives the terminal and its keys to somebody else for a while.
+    fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Failure> {
+        // Whoever reads keys must not take them from somebody else.
+        drop(std::mem::take(&mut self.keys));
+        let outcome = self.terminal.lend(work).map_err(no_terminal)?;
+        self.deeds.session.machine.terminal.width = width();
+        Ok(outcome)
+    }
+
+    fn draw(&mut self) -> Result<(), Failure> {
+        self.chat.now = Instant::now();
+        self.is_stale = false;
+        let chat = &mut self.chat;
+        self.terminal.draw(|frame| chat_frame::draw(chat, frame)).map_err(no_terminal)?;
+        self.drawn = Instant::now();
+        Ok(())
+    }
+
+    /// Ends everything, and gives what is said on the ordinary screen.
+    async fn close(self, outcome: Result<(), Failure>) -> Result<String, Failure> {
+        let Window { mut deeds, terminal, keys, talking, happenings, .. } = self;
+        drop(keys);
+        drop(terminal);
+        let standing = deeds.talk.standing();
+        deeds.tasks.shutdown().await;
+        deeds.desk.audit.settle().await;
+        drop((deeds, happenings));
+        let _panicked = tokio::time::timeout(Duration::from_secs(2), talking).await;
+        outcome?;
+        Ok(match standing.id {
+            Some(id) => format!("To go on with this conversation: swb --resume {id}\n"),
+            None => String::new(),
+        })
+    }
+}
+
+/// The configuration after its next change. Where nothing can be watched, nothing changes.
+async fn next_configuration(follower: &mut Option<Follower>) -> Configuration {
+    loop {
+        match follower {
+            None => return std::future::pending().await,
+            Some(watching) => match watching.next().await {
+                Some(configuration) => return configuration,
+                None => *follower = None,
+            },
+        }
+    }
+}
+
+fn width() -> usize {
+    crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
+}

@@ -18,6 +18,7 @@ mod opening;
 pub mod overlay;
 mod page_view;
 mod painted;
+pub mod panel;
 mod plain_face;
 pub mod questions;
 mod raw_terminal;

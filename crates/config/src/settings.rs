@@ -82,7 +82,12 @@ pub const KEYS: &[SettingsKey] = &[
         true,
         "the language model that answers you, and servers that ask for one",
     ),
-    key("theme", "string", false, "the screen's colours: `dark` or `light`; else what the terminal says"),
+    key(
+        "theme",
+        "string",
+        false,
+        "the screen's colours: `dark` or `light`; else what the terminal says",
+    ),
     key(
         "project",
         "string",

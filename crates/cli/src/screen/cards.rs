@@ -81,7 +81,13 @@ impl Card {
     }
 
     /// Its lines.
-    pub fn lines(&self, width: usize, detail: Detail, look: &Look, now: Instant) -> Vec<Line<'static>> {
+    pub fn lines(
+        &self,
+        width: usize,
+        detail: Detail,
+        look: &Look,
+        now: Instant,
+    ) -> Vec<Line<'static>> {
         let mut lines = vec![self.head(width, look, now)];
         lines.extend(self.argument_lines(width, detail, look));
         match &self.ended {

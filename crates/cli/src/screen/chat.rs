@@ -28,6 +28,7 @@ use crate::screen::look::Look;
 use crate::screen::menu::Menu;
 use crate::screen::overlay::{Deed, News, Overlay, Reaction, Redraw};
 use crate::screen::page_view::{Begin, PageView};
+use crate::screen::panel::roster::Roster;
 use crate::screen::questions::{Arrival, Queue};
 use crate::screen::slash::Slash;
 use crate::screen::transcript_view::Transcript;
@@ -49,6 +50,8 @@ pub enum Event {
     Servers(Arc<Snapshot>),
     /// Which tools there are.
     Pool(Arc<Pool>),
+    /// What is configured.
+    Configured(Arc<Roster>),
     /// A quarter of a second went by.
     Tick,
     /// Something to say.
@@ -259,6 +262,10 @@ impl Chat {
                 self.look_up();
                 Vec::new()
             }
+            Event::Configured(roster) => {
+                self.tell(&News::Configured(roster));
+                Vec::new()
+            }
             Event::Tick => {
                 self.tell(&News::Tick);
                 Vec::new()
@@ -269,8 +276,14 @@ impl Chat {
 
     fn heard(&mut self, event: Event) -> Vec<Act> {
         match event {
-            Event::Note(text) => self.transcript.note(&text),
-            Event::Fault(text) => self.transcript.fault(&text),
+            Event::Note(text) => {
+                self.tell_first(&text);
+                self.transcript.note(&text);
+            }
+            Event::Fault(text) => {
+                self.tell_first(&text);
+                self.transcript.fault(&text);
+            }
             Event::Text { title, text } => self.show(&title, &text),
             Event::Page { title, text, begin } => {
                 self.overlays.push(Box::new(PageView::new(&title, &text, begin)));
@@ -302,6 +315,7 @@ impl Chat {
             | Event::Happened(_)
             | Event::Servers(_)
             | Event::Pool(_)
+            | Event::Configured(_)
             | Event::Tick => {}
         }
         Vec::new()
@@ -333,6 +347,12 @@ impl Chat {
             true => self.transcript.note(text),
             false => self.overlays.push(Box::new(PageView::new(title, text, Begin::Top))),
         }
+    }
+
+    /// What lies over the chat hides what is said there, so its first line is said above too.
+    fn tell_first(&mut self, text: &str) {
+        let line = text.lines().next().unwrap_or_default();
+        self.tell(&News::Done(line.to_owned()));
     }
 
     fn tell(&mut self, news: &News) {

@@ -125,7 +125,8 @@ fn welcome(chat: &Chat, width: usize) -> Vec<Line<'static>> {
     ];
     lines.push(Line::from(servers));
     if chat.model.is_none() {
-        let text = "No model is set: commands work, free text does not. /model says how to set one.";
+        let text =
+            "No model is set: commands work, free text does not. /model says how to set one.";
         let style = look.style(Tone::Doubtful);
         lines.extend(wrap(&[Span::styled(text, style)], width, &Margin::none()));
     }

@@ -240,9 +240,9 @@ impl Composer {
     /// Where the word before the cursor begins, seen by spaces.
     fn spaced_start(&self) -> usize {
         let front = self.text[..self.cursor].trim_end();
-        front.rfind(char::is_whitespace).map_or(0, |at| {
-            at + front[at..].chars().next().map_or(0, char::len_utf8)
-        })
+        front
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + front[at..].chars().next().map_or(0, char::len_utf8))
     }
 }
 

@@ -213,6 +213,9 @@ impl Deeds {
             Deed::Enable(name) => self.command(Verb::Enable(Enable { name })),
             Deed::Disable(name) => self.command(Verb::Disable(Disable { name, scope: None })),
             Deed::Approve(name) => self.command(approve(name)),
+            Deed::ApproveShown { name, fingerprint } => {
+                self.command(changes::approve_shown(name, fingerprint));
+            }
             Deed::Reject(name) => {
                 self.command(Verb::Reject(Reject { names: vec![name], all: false }));
             }

@@ -67,7 +67,7 @@ const ASCII: border::Set<'static> = border::Set {
 /// Below this there is no room for a frame.
 const FRAMED: (u16, u16) = (30, 8);
 /// From this height on there are empty rows between what belongs together and what does not.
-const AIRY: u16 = 12;
+const AIRY: u16 = 8;
 /// What a frame and empty rows take of both directions.
 pub const FRAME: (u16, u16) = (4, 4);
 

@@ -13,9 +13,9 @@ const USUAL: &str = "vi";
 
 /// Opens the editor with a text; gives what the text is when it is closed. Blocks until then.
 pub fn edit(variables: &BTreeMap<String, String>, text: &str) -> Result<String, Failure> {
-    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| {
-        variables.get(name).filter(|it| !it.trim().is_empty())
-    });
+    let named = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .find_map(|name| variables.get(name).filter(|it| !it.trim().is_empty()));
     let command = words(named.map_or(USUAL, String::as_str));
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::new(Exit::Usage, "EDITOR names no program"));

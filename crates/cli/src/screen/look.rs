@@ -62,7 +62,8 @@ pub enum Tone {
 impl Look {
     /// What fits a terminal, by its variables; `theme` is what the person prefers.
     pub fn of(variables: &BTreeMap<String, String>, theme: Option<Theme>) -> Look {
-        let value = |name: &str| variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
+        let value =
+            |name: &str| variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
         let is_dumb = value("TERM").is_none_or(|it| it == "dumb");
         let palette = match (value("NO_COLOR").is_some() || is_dumb, theme) {
             (true, _) => Palette::Plain,

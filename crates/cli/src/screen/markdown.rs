@@ -17,9 +17,8 @@ use crate::screen::clean_text::clean;
 use crate::screen::look::Look;
 
 /// What of Markdown is understood beside the basics.
-const OPTIONS: Options = Options::ENABLE_TABLES
-    .union(Options::ENABLE_STRIKETHROUGH)
-    .union(Options::ENABLE_TASKLISTS);
+const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default)]

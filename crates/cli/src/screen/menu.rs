@@ -100,9 +100,9 @@ enum Place<'d> {
 impl<'d> Place<'d> {
     fn find(draft: &'d str, cursor: usize) -> Option<Place<'d>> {
         let front = &draft[..cursor];
-        let start = front.rfind(char::is_whitespace).map_or(0, |at| {
-            at + front[at..].chars().next().map_or(1, char::len_utf8)
-        });
+        let start = front
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + front[at..].chars().next().map_or(1, char::len_utf8));
         let rest = &draft[cursor..];
         let end = cursor + rest.find(char::is_whitespace).unwrap_or(rest.len());
         let range = start..end;
@@ -135,7 +135,12 @@ impl<'d> Place<'d> {
             Place::Tool(range) => {
                 let tools = pool.tools().iter();
                 let about = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-                (range, tools.map(|it| choice(&it.exposed, &about(&it.description), Then::GoOn)).collect())
+                (
+                    range,
+                    tools
+                        .map(|it| choice(&it.exposed, &about(&it.description), Then::GoOn))
+                        .collect(),
+                )
             }
             Place::Server(range) => {
                 let servers = snapshot.servers.values();
@@ -201,8 +206,7 @@ fn uris(view: &View) -> Vec<(String, String)> {
 /// Those that have the letters that were typed, the best first. What would do something to a terminal is left out.
 fn best(all: Vec<Choice>, typed: &str) -> Vec<Choice> {
     let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-    let pattern =
-        Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Fuzzy);
+    let pattern = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Fuzzy);
     let mut buffer = Vec::new();
     let mut found: Vec<(u32, usize, Choice)> = all
         .into_iter()
@@ -215,7 +219,9 @@ fn best(all: Vec<Choice>, typed: &str) -> Vec<Choice> {
         })
         .collect();
     // Of equals, the one that comes first by itself.
-    found.sort_by_key(|(score, at, it)| (std::cmp::Reverse(it.value.starts_with(typed)), std::cmp::Reverse(*score), *at));
+    found.sort_by_key(|(score, at, it)| {
+        (std::cmp::Reverse(it.value.starts_with(typed)), std::cmp::Reverse(*score), *at)
+    });
     found.into_iter().take(MOST).map(|(_, _, it)| it).collect()
 }
 

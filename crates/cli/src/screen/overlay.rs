@@ -10,6 +10,7 @@ use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 
 use crate::screen::look::Look;
+use crate::screen::panel::roster::Roster;
 
 /// A panel or a dialog.
 pub trait Overlay: Send {
@@ -64,6 +65,10 @@ pub enum News {
     Servers(Arc<Snapshot>),
     /// Which tools there are.
     Pool(Arc<Pool>),
+    /// What is configured.
+    Configured(Arc<Roster>),
+    /// What came of a deed, in one line.
+    Done(String),
     /// A quarter of a second went by (only while somebody shows something that moves).
     Tick,
 }
@@ -83,6 +88,13 @@ pub enum Deed {
     SignOut(String),
     /// Decide on a project's server.
     Approve(String),
+    /// Decide on a project's server, as long as it is what was shown.
+    ApproveShown {
+        /// The server.
+        name: String,
+        /// The hash of what was shown.
+        fingerprint: String,
+    },
     /// Decide against a project's server.
     Reject(String),
     /// Show the log of a server.

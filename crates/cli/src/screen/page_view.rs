@@ -197,9 +197,7 @@ mod tests {
 
     fn shown(page: &mut PageView) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(30, 4)).expect("it needs no terminal");
-        terminal
-            .draw(|frame| page.draw(frame, frame.area(), &LOOK))
-            .expect("it needs no terminal");
+        terminal.draw(|frame| page.draw(frame, frame.area(), &LOOK)).expect("it needs no terminal");
         let buffer = terminal.backend().buffer();
         let row = |y: u16| (0..30).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..4).map(|y| row(y).trim_end().to_owned()).collect()

@@ -77,8 +77,7 @@ impl PlainFace {
         let begun = opening::begin(session, host, (&configuration, flags), consent).await?;
         live::apply(host, &configuration, &[]).await;
         // Nobody looks at this queue: what is asked is asked in lines.
-        let (questions, _arrivals) =
-            questions::channel(Circumstances::of(session, &configuration));
+        let (questions, _arrivals) = questions::channel(Circumstances::of(session, &configuration));
         let (tell, reports) = mpsc::channel(REPORTS);
         let known = (begun.desk, Arc::new(configuration));
         let mut deeds =

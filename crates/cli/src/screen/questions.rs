@@ -4,7 +4,7 @@
 mod guidance;
 mod queue;
 
-pub use guidance::{Departure, ScreenGuide};
+pub use guidance::ScreenGuide;
 pub use queue::Queue;
 
 use std::fmt;

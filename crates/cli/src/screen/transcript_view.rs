@@ -420,11 +420,12 @@ impl Transcript {
         let edition = markdown::edition(look.palette);
         let is_kept = entry.laid.as_ref().is_some_and(|laid| {
             let is_same = (laid.width, laid.detail) == (width, detail);
-            is_same && match &entry.body {
-                Body::Answer(answer) => laid.edition == edition && !answer.has_news(),
-                Body::Call(card) => !card.is_running(),
-                Body::Person(_) | Body::Thought(_) | Body::Note(_) | Body::Fault(_) => true,
-            }
+            is_same
+                && match &entry.body {
+                    Body::Answer(answer) => laid.edition == edition && !answer.has_news(),
+                    Body::Call(card) => !card.is_running(),
+                    Body::Person(_) | Body::Thought(_) | Body::Note(_) | Body::Fault(_) => true,
+                }
         });
         if !is_kept {
             let before = entry.laid.take().filter(|it| it.width == width && it.edition == edition);

@@ -28,6 +28,7 @@ use crate::screen::history::History;
 use crate::screen::look::Look;
 use crate::screen::markdown;
 use crate::screen::opening::{self, Patience};
+use crate::screen::panel::roster::Roster;
 use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
 use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
 use crate::session::Session;
@@ -174,7 +175,8 @@ impl Window {
                 Ok(()) = pools.changed() => Some(Event::Pool(pools.borrow_and_update().clone())),
                 configuration = next_configuration(&mut self.follower) => {
                     self.deeds.reconfigure(configuration).await;
-                    None
+                    let Deeds { session, configuration, .. } = &self.deeds;
+                    Some(Event::Configured(Arc::new(Roster::of(session, configuration))))
                 }
                 () = markdown::loaded() => Some(Event::Drawn),
                 () = sleep_until(next_tick.into()), if is_moving => {

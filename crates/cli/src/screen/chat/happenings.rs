@@ -80,7 +80,9 @@ pub fn model_failure(error: &ModelError) -> String {
     let hint = match &error.kind {
         ModelErrorKind::NotSet => "/model says how to set one",
         ModelErrorKind::Key(_) => "check the key; /model says where it comes from",
-        ModelErrorKind::Unreachable(_) => "check the network and the address; what you said is kept",
+        ModelErrorKind::Unreachable(_) => {
+            "check the network and the address; what you said is kept"
+        }
         ModelErrorKind::Busy(_) => "say it again in a while; what you said is kept",
         ModelErrorKind::TooLong(_) => "/clear begins a new conversation",
         ModelErrorKind::Refused { .. }

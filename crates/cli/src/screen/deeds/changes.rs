@@ -22,6 +22,11 @@ pub fn approve(name: String) -> Verb {
     Verb::Approve(Approve { names: vec![name], all: false, hash: None })
 }
 
+/// The same, as long as it is still what was shown.
+pub fn approve_shown(name: String, fingerprint: String) -> Verb {
+    Verb::Approve(Approve { names: vec![name], all: false, hash: Some(fingerprint) })
+}
+
 impl Deeds {
     /// Runs a command that changes files, beside the screen.
     pub(super) fn command(&mut self, verb: Verb) {
@@ -50,11 +55,7 @@ impl Deeds {
                 for (server, verdict) in waiting.into_iter().zip(verdicts) {
                     let verb = match verdict {
                         // What was shown is what is approved.
-                        Verdict::Approve => Verb::Approve(Approve {
-                            names: vec![server.name],
-                            all: false,
-                            hash: Some(server.fingerprint),
-                        }),
+                        Verdict::Approve => approve_shown(server.name, server.fingerprint),
                         Verdict::Reject => {
                             Verb::Reject(Reject { names: vec![server.name], all: false })
                         }

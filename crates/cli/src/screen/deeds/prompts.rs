@@ -142,7 +142,12 @@ fn asked(view: &Arc<View>, item: &Item, name: &str) -> PromptAsked {
         server: view.name.clone(),
         prompt: item.name.clone(),
         typed_as: name.to_owned(),
-        arguments: json["arguments"].as_array().into_iter().flatten().filter_map(argument).collect(),
+        arguments: json["arguments"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(argument)
+            .collect(),
         given: BTreeMap::new(),
         at: 0,
         completes,

@@ -1,18 +1,20 @@
 //! The slash commands that show a text. What plain commands say is said by the same code.
 
+use std::sync::Arc;
+
 use switchboard::config::cascade::Server;
 use switchboard::config::shown::printable;
-use switchboard::connection::Status;
 use switchboard::pool::tool::Tool;
 
 use super::{Deeds, fault};
 use crate::commands::{doctor, logs, permissions, resources, tools};
-use crate::connected;
 use crate::listing;
 use crate::live;
 use crate::outcome::{Done, Failure};
 use crate::screen::chat::Event;
 use crate::screen::page_view::Begin;
+use crate::screen::panel::Panel;
+use crate::screen::panel::roster::Roster;
 use crate::screen::slash::{COMMANDS, Slash};
 use crate::session::Session;
 use crate::style::{Meaning, paint};
@@ -72,13 +74,8 @@ impl Deeds {
     }
 
     fn servers(&self) -> Event {
-        let snapshot = self.host.snapshot();
-        let winners: Vec<&Server> = self.winners(None).unwrap_or_default();
-        let mut said = connected::table(&self.session, &winners, &snapshot);
-        for view in snapshot.servers.values().filter(|it| it.status != Status::Connected) {
-            said.push_str(&connected::trouble(view));
-        }
-        text("servers", &Done::text(said))
+        let roster = Roster::of(&self.session, &self.configuration);
+        Event::Over(Box::new(Panel::open(&self.host, Arc::new(roster))))
     }
 
     fn tools(&self, server: Option<&str>) -> Event {

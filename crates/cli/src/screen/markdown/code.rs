@@ -126,7 +126,8 @@ pub fn lines(
         Some(_) | None => CodeInProgress::new(language, width, look),
     };
     // The last line may not be whole yet, so it is not remembered.
-    let whole = if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |it| it + 1) };
+    let whole =
+        if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |it| it + 1) };
     let (whole, rest) = text.split_at(whole);
     let known = code.source.len();
     for line in whole.lines().skip(known) {

@@ -104,7 +104,8 @@ impl<'l> Layout<'l> {
                 self.lines.push(Line::from(line));
             }
             Event::TaskListMarker(is_done) => {
-                let sign = if is_done { self.sign("☑ ", "[x] ") } else { self.sign("☐ ", "[ ] ") };
+                let sign =
+                    if is_done { self.sign("☑ ", "[x] ") } else { self.sign("☐ ", "[ ] ") };
                 self.push(sign, self.style());
             }
         }
@@ -325,7 +326,10 @@ impl<'l> Layout<'l> {
     fn margin(&self) -> Margin {
         let deepest = self.insets.iter().take(DEEPEST);
         let first = deepest.clone().map(|it| if it.is_begun { &it.rest } else { &it.first });
-        Margin { first: first.cloned().collect(), rest: deepest.map(|it| it.rest.clone()).collect() }
+        Margin {
+            first: first.cloned().collect(),
+            rest: deepest.map(|it| it.rest.clone()).collect(),
+        }
     }
 
     fn inset(&mut self, first: Span<'static>, rest: Span<'static>) {

@@ -22,6 +22,7 @@ const SHARED: &[&str] = &[
     "real_servers.rs",
     "screen_calls.rs",
     "screen_start.rs",
+    "screen_talk.rs",
     "secrets.rs",
     "serve_pool.rs",
     "sign_in_canaries.rs",

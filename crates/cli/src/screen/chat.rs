@@ -400,3 +400,6 @@ fn answered(reaction: Reaction) -> Vec<Act> {
         Reaction::Do(deed) | Reaction::CloseAnd(deed) => vec![Act::Do(deed)],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,6 +206,7 @@ impl PlainFace {
             | Event::Paste(_)
             | Event::Drawn
             | Event::Servers(_)
+            | Event::Configured(_)
             | Event::Pool(_)
             | Event::Tick
             | Event::Over(_)

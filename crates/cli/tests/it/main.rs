@@ -47,6 +47,7 @@ mod resources;
 mod result;
 mod screen_calls;
 mod screen_start;
+mod screen_talk;
 mod search;
 mod secrets;
 mod serve;

@@ -152,6 +152,6 @@ mod tests {
         let mut paper = Paper::default();
         write(&mut paper, &value);
         let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
-        assert_eq!(paper.lay(200, &look).len(), 2 * DEEPEST + 1);
+        assert_eq!(paper.lay(500, &look).len(), 2 * DEEPEST + 1);
     }
 }

@@ -17,7 +17,7 @@ const MOST_BLOCKS: u64 = 10_000;
 /// A request.
 pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
     let thinking = manner.thinking.map(|it| it.max(1024));
-    let length = manner.max_tokens.unwrap_or(USUAL_LENGTH);
+    let length = manner.longest(request).unwrap_or(USUAL_LENGTH);
     // What is thought counts as part of the answer.
     let length = length.saturating_add(thinking.unwrap_or_default());
     let mut body = json!({

@@ -36,6 +36,8 @@ pub struct ModelRequest {
     pub said: Arc<[Utterance]>,
     /// What it may call.
     pub tools: Arc<[ToolOffer]>,
+    /// The longest answer, in tokens, where that matters to who asks.
+    pub max_tokens: Option<u64>,
 }
 
 /// A tool as a model sees it.

@@ -3,6 +3,7 @@
 
 mod anthropic;
 pub mod attempts;
+pub mod briefing;
 mod call_words;
 pub mod chosen_model;
 pub mod chronicle;
@@ -15,5 +16,6 @@ mod model_trouble;
 pub mod offers;
 mod openai_chat;
 mod openai_responses;
+pub mod sampling;
 pub mod talk;
 pub mod utterance;

@@ -46,6 +46,16 @@ pub(crate) struct Manner {
     pub(crate) gives_thoughts: AtomicBool,
 }
 
+impl Manner {
+    /// The longest answer, in tokens, whoever is the stricter.
+    pub(crate) fn longest(&self, request: &ModelRequest) -> Option<u64> {
+        match (self.max_tokens, request.max_tokens) {
+            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        }
+    }
+}
+
 /// Takes the events of one answer.
 pub(crate) trait Hearing: Send {
     /// Takes one, and says what may be passed on at once.

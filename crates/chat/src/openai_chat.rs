@@ -32,7 +32,7 @@ pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.max_tokens {
+    if let Some(tokens) = manner.longest(request) {
         body["max_completion_tokens"] = json!(tokens);
     }
     body

@@ -42,7 +42,7 @@ pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
         };
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.max_tokens {
+    if let Some(tokens) = manner.longest(request) {
         body["max_output_tokens"] = json!(tokens);
     }
     body

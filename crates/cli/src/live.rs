@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
 use crate::exit::Exit;
+use crate::model_setup;
 use crate::outcome::Failure;
 use crate::report;
 use crate::session::Session;
@@ -180,6 +181,7 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         guard: guard_program(),
         asker: asker(session, Arc::new(session.person.clone()))?,
         in_process: workbench::in_process(session),
+        model: model_setup::sampler(session),
         signing: SigningOptions {
             identity_provider: session.backing().identity_provider.clone(),
             account: session.backing().account.clone(),

@@ -83,6 +83,12 @@ pub const KEYS: &[SettingsKey] = &[
         "the language model that answers you, and servers that ask for one",
     ),
     key(
+        "theme",
+        "string",
+        false,
+        "the screen's colours: `dark` or `light`; else what the terminal says",
+    ),
+    key(
         "project",
         "string",
         false,
@@ -121,6 +127,17 @@ pub struct Settings {
     pub account: Option<Account>,
     /// The language model to use.
     pub model: Option<ModelChoice>,
+    /// The screen's colours.
+    pub theme: Option<Theme>,
+}
+
+/// What a screen's background is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// Dark.
+    Dark,
+    /// Light.
+    Light,
 }
 
 impl Settings {
@@ -136,6 +153,7 @@ impl Settings {
             identity_provider: None,
             account: None,
             model: None,
+            theme: None,
         }
     }
 
@@ -190,6 +208,7 @@ impl Settings {
             settings.model = model_choice::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
+                settings.theme = reader.theme(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);
             }
             report_foreign(members, &known(authority), &mut reporter);
@@ -289,6 +308,23 @@ impl Reader<'_, '_> {
             }
         }
         names
+    }
+
+    fn theme(&mut self, members: &[Member]) -> Option<Theme> {
+        const KEY: &str = "theme";
+        let member = find(members, KEY)?;
+        match &member.node.value {
+            Value::Null => return None,
+            Value::Text(text) if text == "dark" => return Some(Theme::Dark),
+            Value::Text(text) if text == "light" => return Some(Theme::Light),
+            Value::Text(_)
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {}
+        }
+        self.wrong(&member.node, KEY, "`dark` or `light`");
+        None
     }
 
     fn list<'m>(

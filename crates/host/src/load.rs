@@ -17,7 +17,7 @@ use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::principals::Principals;
 use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
 use switchboard_config::scope::Scope;
-use switchboard_config::settings::{Settings, SwitchedOff};
+use switchboard_config::settings::{Settings, SwitchedOff, Theme};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
@@ -87,6 +87,8 @@ pub struct Configuration {
     pub account: Option<Account>,
     /// The language model to use; an administrator's word goes first.
     pub model: Option<ModelChoice>,
+    /// The screen's colours.
+    pub theme: Option<Theme>,
 }
 
 /// A source that was looked at.
@@ -122,6 +124,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         identity_provider: None,
         account: None,
         model: None,
+        theme: None,
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -168,6 +171,7 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         identity_provider: reader.identity_provider,
         account: reader.account,
         model: reader.model,
+        theme: reader.theme,
     }
 }
 
@@ -204,6 +208,7 @@ struct Reader<'a> {
     identity_provider: Option<IdentityProvider>,
     account: Option<Account>,
     model: Option<ModelChoice>,
+    theme: Option<Theme>,
 }
 
 impl Reader<'_> {
@@ -326,6 +331,7 @@ impl Reader<'_> {
         if self.account.is_none() {
             self.account = settings.account;
         }
+        self.theme = self.theme.or(settings.theme);
         if self.model.is_none() {
             self.model = settings.model;
         }

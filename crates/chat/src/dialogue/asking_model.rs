@@ -32,6 +32,7 @@ impl Dialogue {
             system: self.system_now(),
             said: self.said.as_slice().into(),
             tools: self.offers.now(&self.desk.pool.borrow()),
+            max_tokens: None,
         };
         let (say, mut heard) = mpsc::channel(PIECES);
         let mut answering = model.answer(request, say);

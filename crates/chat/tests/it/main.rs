@@ -1,5 +1,8 @@
 //! Conversations and model clients, against scripted models and servers.
 
 mod chronicles;
+mod clients;
+mod samples;
 mod stage;
 mod talks;
+mod whole_talks;

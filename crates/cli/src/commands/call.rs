@@ -229,6 +229,6 @@ pub(super) fn as_json(yielded: &Yield) -> Json {
 }
 
 /// A line made harmless; tabs stay, for they move nothing but what follows them.
-fn tabbed(line: &str) -> String {
+pub(super) fn tabbed(line: &str) -> String {
     line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }

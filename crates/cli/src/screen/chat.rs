@@ -3,11 +3,12 @@
 
 mod happenings;
 mod prompt_arguments;
+mod recall;
 mod typing;
 
-pub use happenings::OWN_CALL;
+pub use happenings::{OWN_CALL, model_failure};
 pub use prompt_arguments::{Argument, PromptAsked};
-pub use typing::Searching;
+pub use typing::{NO_MODEL, Searching};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use switchboard::config::permission::Mode;
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 use switchboard_chat::happening::Happening;
-use switchboard_chat::language_model::Usage;
+use switchboard_chat::language_model::{LanguageModel, Usage};
 
 use crate::screen::clean_text::clean;
 use crate::screen::composer::Composer;
@@ -64,6 +65,15 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// A text on a page of its own.
+    Page {
+        /// What it is.
+        title: String,
+        /// The text.
+        text: String,
+        /// Where it is looked at first.
+        begin: Begin,
+    },
     /// Something is being said to the model for the person.
     Said(String),
     /// Something lies over the chat from now on.
@@ -105,6 +115,13 @@ pub struct ModelSeen {
     pub name: String,
     /// How many tokens it can look at.
     pub window: Option<u64>,
+}
+
+impl ModelSeen {
+    /// What the screen knows of a model.
+    pub fn of(model: &Arc<dyn LanguageModel>) -> ModelSeen {
+        ModelSeen { name: model.name().to_owned(), window: model.window() }
+    }
 }
 
 /// Something to be done.
@@ -268,6 +285,9 @@ impl Chat {
                 self.transcript.fault(&text);
             }
             Event::Text { title, text } => self.show(&title, &text),
+            Event::Page { title, text, begin } => {
+                self.overlays.push(Box::new(PageView::new(&title, &text, begin)));
+            }
             Event::Said(text) => self.queued.push_back(text),
             Event::Over(overlay) => self.overlays.push(overlay),
             Event::Composed(text) => {

@@ -24,10 +24,10 @@ use crate::commands::enable::Enable;
 use crate::commands::reject::Reject;
 use crate::outcome::Failure;
 use crate::report;
-use crate::screen::chat::{Act, Event, Returned};
+use crate::screen::chat::{Act, Event, ModelSeen, NO_MODEL, Returned};
 use crate::screen::mention;
+use crate::screen::opening::{self, Coming};
 use crate::screen::overlay::Deed;
-use crate::screen::page_view::{Begin, PageView};
 use crate::screen::questions::Questions;
 use crate::screen::slash::Slash;
 use crate::session::Session;
@@ -52,8 +52,8 @@ pub struct Deeds {
     pub reports: mpsc::Sender<Event>,
     /// What is under way beside the screen. Dropping it ends it.
     pub tasks: JoinSet<()>,
-    /// Is there a model to speak to?
-    pub has_model: bool,
+    /// Who answers.
+    pub model: Option<ModelSeen>,
     calls: OwnCalls,
 }
 
@@ -90,7 +90,7 @@ impl Deeds {
             questions,
             reports,
             tasks: JoinSet::new(),
-            has_model: false,
+            model: None,
             calls: OwnCalls::default(),
         }
     }
@@ -178,12 +178,16 @@ impl Deeds {
             Slash::Prompt { name, given } => self.begin_prompt(&name, &given).await,
             Slash::Clear => self.talk.clear().await,
             Slash::Quit => {}
+            Slash::Model(Some(name)) => {
+                let coming = opening::model(&self.session, Some(name));
+                self.await_model(coming);
+            }
             slash @ (Slash::Help
             | Slash::Mcp
             | Slash::Tools(_)
             | Slash::Resources(_)
             | Slash::Permissions
-            | Slash::Model(_)
+            | Slash::Model(None)
             | Slash::Logs(_)
             | Slash::Doctor(_)) => self.text(slash).await,
         }
@@ -220,6 +224,22 @@ impl Deeds {
         }
     }
 
+    /// Goes on with a model once it is there.
+    pub fn await_model(&mut self, coming: Coming) {
+        let talk = self.talk.clone();
+        self.beside(async move {
+            match coming.await {
+                Ok(Ok(Some(model))) => {
+                    let seen = ModelSeen::of(&model);
+                    talk.set_model(Some(model)).await;
+                    Event::Model(Some(seen))
+                }
+                Ok(Ok(None)) | Err(_) => Event::Fault(NO_MODEL.to_owned()),
+                Ok(Err(failure)) => fault(&failure),
+            }
+        });
+    }
+
     async fn tell(&self, event: Event) {
         let _left = self.reports.send(event).await;
     }
@@ -230,11 +250,6 @@ pub fn fault(failure: &Failure) -> Event {
     let text = report::failure_text(failure);
     let text = text.replace("\n\n", "\n");
     Event::Fault(text.trim_end().to_owned())
-}
-
-/// A long text as an event.
-pub fn page(title: &str, text: &str, begin: Begin) -> Event {
-    Event::Over(Box::new(PageView::new(title, text, begin)))
 }
 
 /// A path's folder, for whoever looks for files that were typed.

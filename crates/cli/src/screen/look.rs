@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratatui::style::{Color, Modifier, Style};
+use switchboard::config::settings::Theme;
 
 /// The look of everything on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,22 +60,20 @@ pub enum Tone {
 }
 
 impl Look {
-    /// What fits a terminal, by its variables; `theme` is what the person prefers, `dark` or `light`.
-    pub fn of(variables: &BTreeMap<String, String>, theme: Option<&str>) -> Look {
+    /// What fits a terminal, by its variables; `theme` is what the person prefers.
+    pub fn of(variables: &BTreeMap<String, String>, theme: Option<Theme>) -> Look {
         let value =
             |name: &str| variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
         let is_dumb = value("TERM").is_none_or(|it| it == "dumb");
         let palette = match (value("NO_COLOR").is_some() || is_dumb, theme) {
             (true, _) => Palette::Plain,
-            (false, Some("light")) => Palette::Light,
-            (false, Some("dark")) => Palette::Dark,
-            (false, Some(_) | None) => {
-                match value("COLORFGBG").and_then(|it| it.rsplit(';').next()) {
-                    // White, and the two greys that are called so.
-                    Some("7" | "15") => Palette::Light,
-                    Some(_) | None => Palette::Dark,
-                }
-            }
+            (false, Some(Theme::Light)) => Palette::Light,
+            (false, Some(Theme::Dark)) => Palette::Dark,
+            (false, None) => match value("COLORFGBG").and_then(|it| it.rsplit(';').next()) {
+                // White, and the two greys that are called so.
+                Some("7" | "15") => Palette::Light,
+                Some(_) | None => Palette::Dark,
+            },
         };
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
         let is_wide = locale.is_some_and(|it| {
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pairs: &[(&str, &str)], theme: Option<&str>, palette: Palette, signs: Signs) {
+    fn check(pairs: &[(&str, &str)], theme: Option<Theme>, palette: Palette, signs: Signs) {
         let variables =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         assert_eq!(Look::of(&variables, theme), Look { palette, signs }, "{pairs:?}");
@@ -129,9 +128,9 @@ mod tests {
         let utf = ("LANG", "en_US.UTF-8");
         check(&[term, utf], None, Palette::Dark, Signs::Drawn);
         check(&[term, utf, ("COLORFGBG", "0;15")], None, Palette::Light, Signs::Drawn);
-        check(&[term, utf, ("COLORFGBG", "0;15")], Some("dark"), Palette::Dark, Signs::Drawn);
-        check(&[term, utf], Some("light"), Palette::Light, Signs::Drawn);
-        check(&[term, utf, ("NO_COLOR", "1")], Some("light"), Palette::Plain, Signs::Drawn);
+        check(&[term, utf, ("COLORFGBG", "0;15")], Some(Theme::Dark), Palette::Dark, Signs::Drawn);
+        check(&[term, utf], Some(Theme::Light), Palette::Light, Signs::Drawn);
+        check(&[term, utf, ("NO_COLOR", "1")], Some(Theme::Light), Palette::Plain, Signs::Drawn);
         check(&[term, ("LANG", "C")], None, Palette::Dark, Signs::Ascii);
         check(&[term, utf, ("LC_ALL", "POSIX")], None, Palette::Dark, Signs::Ascii);
         check(&[("TERM", "dumb"), utf], None, Palette::Plain, Signs::Ascii);

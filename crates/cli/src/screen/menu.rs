@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn commands_are_found_by_their_letters() {
         assert_eq!(menu("/").len(), COMMANDS.len());
-        assert_eq!(menu("/re")[..2], ["/read", "/resources"].map(str::to_owned)[..]);
+        assert_eq!(menu("/re")[..2], ["/resources", "/read"].map(str::to_owned)[..]);
         assert_eq!(menu("/prm"), ["/permissions"]);
         assert_eq!(menu("/zz"), Vec::<String>::new());
     }

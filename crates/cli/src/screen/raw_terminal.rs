@@ -11,8 +11,8 @@ use crossterm::event::{
     PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
 use ratatui::backend::CrosstermBackend;
@@ -27,7 +27,7 @@ static HOOK: Once = Once::new();
 
 /// The terminal. Dropping it gives it back.
 pub struct RawTerminal {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Drawn,
 }
 
 impl RawTerminal {
@@ -35,8 +35,7 @@ impl RawTerminal {
     pub fn enter() -> io::Result<RawTerminal> {
         HOOK.call_once(restore_on_panic);
         take()?;
-        let backend = CrosstermBackend::new(BufWriter::with_capacity(BUFFER, io::stdout()));
-        match Terminal::new(backend) {
+        match empty() {
             Ok(terminal) => Ok(RawTerminal { terminal }),
             Err(error) => {
                 give_back();
@@ -53,9 +52,11 @@ impl RawTerminal {
         self.terminal.backend_mut().flush()
     }
 
-    /// Everything is to be drawn again.
+    /// Everything is to be drawn again. Asks the terminal nothing: not all of them answer.
     pub fn forget(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = empty()?;
+        Ok(())
     }
 
     /// Gives the terminal to somebody else for a while, and takes it back.
@@ -63,7 +64,7 @@ impl RawTerminal {
         give_back();
         let outcome = work();
         take()?;
-        self.terminal.clear()?;
+        self.forget()?;
         Ok(outcome)
     }
 }
@@ -72,6 +73,13 @@ impl Drop for RawTerminal {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
+/// A terminal on which nothing is drawn yet.
+fn empty() -> io::Result<Drawn> {
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(BUFFER, io::stdout())))
 }
 
 fn take() -> io::Result<()> {

@@ -7,19 +7,16 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use switchboard::calling::Desk;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::{Host, Options};
 use switchboard::load::Configuration;
 use switchboard::places::project_root;
 use switchboard::reload::Follower;
-use switchboard_chat::chronicle::Chronicles;
 use switchboard_chat::happening::Happening;
-use switchboard_chat::talk::{Setting, Talk, USUAL_ROUNDS};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::desk;
+use crate::commands::print::Print;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
@@ -30,6 +27,7 @@ use crate::screen::editor_run;
 use crate::screen::history::History;
 use crate::screen::look::Look;
 use crate::screen::markdown;
+use crate::screen::opening::{self, Patience};
 use crate::screen::panel::roster::Roster;
 use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
 use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
@@ -41,12 +39,8 @@ const FRAME: Duration = Duration::from_millis(8);
 const TICK: Duration = Duration::from_millis(250);
 /// How many outcomes may wait for the screen.
 const REPORTS: usize = 64;
-/// What a model is told of its place.
-const SYSTEM: &str = "You are the assistant in a terminal program that connects to MCP servers. \
-    Use the tools where they help. Answer in Markdown, and be brief.";
-
 /// Opens the screen, and stays until somebody leaves.
-pub fn run(session: &Session) -> Result<Done, Failure> {
+pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
     let look = Look::of(&session.machine.variables, None);
     let folder = session.shown_path(&session.machine.working_folder);
     let mut chat = Chat::new(look, folder, Instant::now());
@@ -54,6 +48,7 @@ pub fn run(session: &Session) -> Result<Done, Failure> {
     // Before anything is read that could take its time.
     terminal.draw(|frame| chat_frame::draw(&mut chat, frame)).map_err(no_terminal)?;
     let configuration = session.load()?;
+    chat.look = Look::of(&session.machine.variables, configuration.theme);
     let root = project_root(&session.machine.working_folder);
     chat.history = History::of(&session.machine.places, &root);
     let (questions, arrivals) = questions::channel(Circumstances::of(session, &configuration));
@@ -61,7 +56,8 @@ pub fn run(session: &Session) -> Result<Done, Failure> {
     let adapt = |options: Options| Options { asker, ..options };
     let left = live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
         let face = Face { chat, terminal, questions, arrivals };
-        let mut window = Window::open(session, host, configuration, face).await?;
+        let known = (configuration, flags);
+        let mut window = Window::open(session, host, known, face).await?;
         let outcome = window.run(interrupts).await;
         window.close(outcome).await
     })?;
@@ -108,31 +104,30 @@ impl Window {
     async fn open(
         session: &Session,
         host: &Host,
-        configuration: Configuration,
+        (configuration, flags): (Configuration, &Print),
         face: Face,
     ) -> Result<Window, Failure> {
         let Face { mut chat, terminal, questions, arrivals } = face;
-        let desk = desk::desk(session, &configuration, host, None)?;
-        let desk = Arc::new(Desk { consent: Arc::new(questions.clone()), ..desk });
-        chat.mode = desk.mode;
         live::apply(host, &configuration, &[]).await;
         let follower = Follower::start(session.surroundings(), &configuration).ok();
-        let setting = Setting {
-            host: host.clone(),
-            desk: desk.clone(),
-            model: None,
-            system: SYSTEM.into(),
-            before: Vec::new(),
-            rounds: USUAL_ROUNDS,
-        };
-        let root = &configuration.project_root;
-        let chronicle = Chronicles::of(&session.machine.places, root).begin();
-        let (talk, happenings, talking) = Talk::begin_kept(setting, chronicle);
+        let consent = Arc::new(questions.clone());
+        let told = (flags, Patience::Short);
+        let begun = opening::begin(session, host, (&configuration, told), consent).await?;
+        chat.mode = begun.desk.mode;
+        chat.model.clone_from(&begun.model);
+        chat.recall(&begun.before);
         let (tell, reports) = mpsc::channel(REPORTS);
         let mut session = session.clone();
         session.machine.terminal.width = width();
-        let known = (desk, Arc::new(configuration));
-        let mut deeds = Deeds::new(session, host.clone(), known, (talk, questions), tell);
+        let known = (begun.desk, Arc::new(configuration));
+        let mut deeds = Deeds::new(session, host.clone(), known, (begun.talk, questions), tell);
+        deeds.model = begun.model;
+        if let Some(coming) = begun.coming {
+            deeds.await_model(coming);
+        }
+        if let Some(failure) = &begun.trouble {
+            chat.on(fault(failure), Instant::now());
+        }
         // One place: who changes files faster than they are taken up waits.
         let (changed, configurations) = mpsc::channel(1);
         if let Some(follower) = follower {
@@ -145,11 +140,11 @@ impl Window {
             deeds,
             host: host.clone(),
             keys: EventStream::new(),
-            happenings,
+            happenings: begun.happenings,
             reports,
             arrivals,
             configurations,
-            talking,
+            talking: begun.task,
             drawn: Instant::now(),
             is_stale: true,
         })
@@ -216,6 +211,9 @@ impl Window {
     async fn hear(&mut self, event: Event) -> Result<Stay, Failure> {
         self.is_stale = true;
         let ends_answer = matches!(&event, Event::Happened(Happening::Used(_)));
+        if let Event::Model(model) = &event {
+            self.deeds.model.clone_from(model);
+        }
         let acts = self.chat.on(event, Instant::now());
         for act in acts {
             if let Some(act) = self.deeds.act(act).await
@@ -288,10 +286,7 @@ impl Window {
         drop((deeds, happenings));
         let _panicked = tokio::time::timeout(Duration::from_secs(2), talking).await;
         outcome?;
-        Ok(match standing.id {
-            Some(id) => format!("To go on with this conversation: swb --resume {id}\n"),
-            None => String::new(),
-        })
+        Ok(opening::farewell(&standing))
     }
 }
 

@@ -33,6 +33,7 @@ mod paths;
 mod permissions;
 mod ping;
 mod policy;
+mod print;
 mod prompt;
 mod prompts;
 mod questions;

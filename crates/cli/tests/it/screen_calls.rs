@@ -70,6 +70,6 @@ fn a_prompt_asks_for_its_arguments_and_offers_what_they_could_be() {
     let scene = scene();
     let mut terminal = ready(&scene, Size::USUAL);
     terminal.types("/mcp__demo__write_about\r").shows("topic: ").shows(" tea");
-    terminal.types("te").hides("the sea").types("\t").shows("> tea").types("\r");
-    terminal.shows("tone (may be left empty)").types("\r").shows("tea").hides("tone (may");
+    terminal.types("\x1b[B\r").shows("tone (may be left empty)").shows(" formal");
+    terminal.types("\r").hides("tone (may").shows("telephone exchanges");
 }

@@ -66,13 +66,13 @@ impl Chat {
             TurnEnd::TooManyRounds => {
                 self.transcript.note("Too many rounds of calls; say “go on” to let it go on.");
             }
-            TurnEnd::Failed(error) => self.transcript.fault(&failure(&error)),
+            TurnEnd::Failed(error) => self.transcript.fault(&model_failure(&error)),
         }
     }
 }
 
 /// Why a model did not answer, and what helps.
-fn failure(error: &ModelError) -> String {
+pub fn model_failure(error: &ModelError) -> String {
     let mut text = clean_line(&error.to_string());
     if let Some(cause) = error.source() {
         text.push_str(&format!("\ncaused by: {}", clean_line(&cause.to_string())));

@@ -15,7 +15,7 @@ const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 const ALT: KeyModifiers = KeyModifiers::ALT;
 
 /// What is said to free text while there is nobody to answer it.
-const NO_MODEL: &str = "No model is set, so nobody can answer that.\n\
+pub const NO_MODEL: &str = "No model is set, so nobody can answer that.\n\
     hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings (/model says where)\n\
     Every slash command works without one: /help lists them, /call calls a tool.";
 

@@ -57,7 +57,7 @@ impl Deeds {
     /// Gets a prompt, and says what it says to the model; without one it is shown.
     pub(super) fn get_prompt(&mut self, asked: PromptAsked) {
         let (host, talk) = (self.host.clone(), self.talk.clone());
-        let (has_model, reports) = (self.has_model, self.reports.clone());
+        let (has_model, reports) = (self.model.is_some(), self.reports.clone());
         self.beside(async move {
             let params = json!({"name": asked.prompt, "arguments": asked.given});
             let mut question = Question::harmless("prompts/get", PATIENCE);

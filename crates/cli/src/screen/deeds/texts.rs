@@ -6,7 +6,7 @@ use switchboard::config::cascade::Server;
 use switchboard::config::shown::printable;
 use switchboard::pool::tool::Tool;
 
-use super::{Deeds, fault, page};
+use super::{Deeds, fault};
 use crate::commands::{doctor, logs, permissions, resources, tools};
 use crate::listing;
 use crate::live;
@@ -54,7 +54,7 @@ impl Deeds {
             Slash::Permissions => {
                 text("permissions", &permissions::list(&self.session, &self.desk.rules.now()))
             }
-            Slash::Model(_) => Event::Note(MODEL.to_owned()),
+            Slash::Model(_) => Event::Note(self.model_text()),
             Slash::Logs(name) => {
                 let session = self.session.clone();
                 let name = name.or_else(|| self.only_server());
@@ -112,16 +112,25 @@ impl Deeds {
         live::in_play(&self.session, &self.configuration, &names)
     }
 
+    fn model_text(&self) -> String {
+        let settings = self.session.shown_path(&self.session.machine.places.user_settings());
+        let how = format!(
+            "To set one: ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, or in {settings}:\n\
+             \x20 \"model\": {{\"provider\": \"anthropic\", \"name\": \"…\", \"apiKey\": \"${{KEY}}\"}}\n\
+             /model NAME or /model PROVIDER/NAME takes another one for this conversation."
+        );
+        match &self.model {
+            Some(model) => format!("{} answers.\n{how}", printable(&model.name)),
+            None => format!("No model is set.\n{how}"),
+        }
+    }
+
     fn only_server(&self) -> Option<String> {
         let snapshot = self.host.snapshot();
         let mut names = snapshot.servers.keys();
         names.next().filter(|_| names.next().is_none()).cloned()
     }
 }
-
-/// What is said of models.
-const MODEL: &str = "No model is set.\n\
-    hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings";
 
 /// What a server said, in a window of its own.
 pub async fn log(session: Session, name: String) -> Event {
@@ -132,7 +141,7 @@ pub async fn log(session: Session, name: String) -> Event {
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(done)) if done.text.is_empty() => Event::Note(done.notes),
-        Ok(Ok(done)) => page(&title, &done.text, Begin::Bottom),
+        Ok(Ok(done)) => Event::Page { title, text: done.text, begin: Begin::Bottom },
         Ok(Err(failure)) => fault(&failure),
         Err(_) => Event::Fault("the log could not be read".to_owned()),
     }

@@ -85,7 +85,7 @@ struct Window {
     happenings: mpsc::Receiver<Happening>,
     reports: mpsc::Receiver<Event>,
     arrivals: Arrivals,
-    follower: Option<Follower>,
+    configurations: mpsc::Receiver<Configuration>,
     talking: tokio::task::JoinHandle<()>,
     /// When it was drawn last.
     drawn: Instant,
@@ -128,6 +128,11 @@ impl Window {
         if let Some(failure) = &begun.trouble {
             chat.on(fault(failure), Instant::now());
         }
+        // One place: who changes files faster than they are taken up waits.
+        let (changed, configurations) = mpsc::channel(1);
+        if let Some(follower) = follower {
+            deeds.tasks.spawn(follow(follower, changed));
+        }
         deeds.ask_about_project();
         Ok(Window {
             chat,
@@ -138,7 +143,7 @@ impl Window {
             happenings: begun.happenings,
             reports,
             arrivals,
-            follower,
+            configurations,
             talking: begun.task,
             drawn: Instant::now(),
             is_stale: true,
@@ -173,7 +178,7 @@ impl Window {
                     Some(Event::Servers(snapshots.borrow_and_update().clone()))
                 }
                 Ok(()) = pools.changed() => Some(Event::Pool(pools.borrow_and_update().clone())),
-                configuration = next_configuration(&mut self.follower) => {
+                Some(configuration) = self.configurations.recv() => {
                     self.deeds.reconfigure(configuration).await;
                     let Deeds { session, configuration, .. } = &self.deeds;
                     Some(Event::Configured(Arc::new(Roster::of(session, configuration))))
@@ -285,15 +290,12 @@ impl Window {
     }
 }
 
-/// The configuration after its next change. Where nothing can be watched, nothing changes.
-async fn next_configuration(follower: &mut Option<Follower>) -> Configuration {
-    loop {
-        match follower {
-            None => return std::future::pending().await,
-            Some(watching) => match watching.next().await {
-                Some(configuration) => return configuration,
-                None => *follower = None,
-            },
+/// Passes on every configuration that comes. A task of its own: whoever waits beside other things would lose a change
+/// that is half read.
+async fn follow(mut follower: Follower, changes: mpsc::Sender<Configuration>) {
+    while let Some(configuration) = follower.next().await {
+        if changes.send(configuration).await.is_err() {
+            return;
         }
     }
 }

@@ -151,6 +151,7 @@ mod tests {
         }
         let mut paper = Paper::default();
         write(&mut paper, &value);
-        assert!(!paper.is_empty());
+        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+        assert_eq!(paper.lay(500, &look).len(), 2 * DEEPEST + 1);
     }
 }

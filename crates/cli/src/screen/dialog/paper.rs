@@ -67,16 +67,6 @@ impl Paper {
         }
     }
 
-    /// Adds the lines of another.
-    pub fn append(&mut self, other: Paper) {
-        self.rows.extend(other.rows);
-    }
-
-    /// Is nothing on it?
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Lays it out.
     pub fn lay(&self, width: u16, look: &Look) -> Vec<Line<'static>> {
         let width = usize::from(width.max(1));

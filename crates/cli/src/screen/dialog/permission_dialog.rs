@@ -24,7 +24,7 @@ use crate::screen::overlay::{Overlay, Reaction};
 /// A call that somebody may allow.
 #[derive(Debug, Clone)]
 pub struct ProposedCall {
-    /// Who wants it, where it is not the person's own.
+    /// Who wants it: `cli`, `chat` or the name of a client.
     pub caller: String,
     /// The server.
     pub server: String,
@@ -89,7 +89,13 @@ impl ProposedCall {
         for flag in &self.flags {
             paper.row(5, vec![(Tone::Bad, "odd: ".to_owned()), (Tone::Text, flag.clone())]);
         }
-        paper.row(2, vec![(Tone::Faint, format!("asked because: {}", self.because))]);
+        let who = match self.caller.as_str() {
+            "chat" => "the model".to_owned(),
+            "cli" => "you".to_owned(),
+            caller => caller.to_owned(),
+        };
+        let text = format!("wanted by {who}; asked because {}", self.because);
+        paper.row(2, vec![(Tone::Faint, text)]);
         paper
     }
 

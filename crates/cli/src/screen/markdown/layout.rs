@@ -325,13 +325,15 @@ impl<'l> Layout<'l> {
 
     fn margin(&self) -> Margin {
         // Where there is little room, the outermost yield.
-        let mut wide: usize = self.insets.iter().map(|it| it.rest.width()).sum();
-        let is_outer = |it: &&Inset| {
-            let is_too_much = wide > self.width / 2;
-            wide -= it.rest.width();
-            is_too_much
-        };
-        let deepest = self.insets.iter().skip_while(is_outer).take(DEEPEST);
+        let mut shown: &[Inset] = &self.insets;
+        while let Some((_, inner)) = shown.split_first() {
+            let wide: usize = shown.iter().map(|it| it.rest.width()).sum();
+            if wide <= self.width / 2 && shown.len() <= DEEPEST {
+                break;
+            }
+            shown = inner;
+        }
+        let deepest = shown.iter();
         let first = deepest.clone().map(|it| if it.is_begun { &it.rest } else { &it.first });
         Margin {
             first: first.cloned().collect(),

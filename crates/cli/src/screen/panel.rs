@@ -83,6 +83,7 @@ impl Panel {
     }
 
     /// The same with a server's sheet open.
+    #[cfg(test)]
     pub fn at(mut self, server: &str, tab: Tab) -> Panel {
         self.list.choose(server);
         self.open_sheet(server, tab);

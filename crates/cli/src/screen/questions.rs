@@ -83,7 +83,7 @@ impl Question {
 #[derive(Debug)]
 pub enum Arrival {
     /// A question.
-    Asked(Question),
+    Asked(Box<Question>),
     /// Something that somebody should know.
     Note(String),
     /// Some question may be wanted no more.
@@ -173,7 +173,7 @@ impl Questions {
         // Before the channel, so that it rings once the channel is closed.
         let _bell = Bell(self.withdrawn.clone());
         let (reply, answer) = oneshot::channel();
-        self.arrivals.send(Arrival::Asked(question(reply))).await.ok()?;
+        self.arrivals.send(Arrival::Asked(Box::new(question(reply)))).await.ok()?;
         answer.await.ok()
     }
 

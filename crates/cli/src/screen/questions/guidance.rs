@@ -104,7 +104,7 @@ impl Guide for ScreenGuide {
         };
         let url = instructions.url.clone();
         let page = LoginPage { whom: self.whom.clone(), url, way, refusal: None };
-        let question = Arrival::Asked(Question::SignIn(page, reply));
+        let question = Arrival::Asked(Box::new(Question::SignIn(page, reply)));
         self.questions.arrivals.try_send(question).map_err(|_| NobodyThere)?;
         self.departures.try_send(answer).map_err(|_| NobodyThere)
     }

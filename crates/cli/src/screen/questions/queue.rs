@@ -51,7 +51,7 @@ impl Queue {
     }
 
     /// Takes a question, behind those that came before.
-    pub fn take(&mut self, question: Question) {
+    pub fn take(&mut self, question: Box<Question>) {
         self.count += 1;
         self.waiting.push(Turn { number: self.count, dialog: question.dialog() });
     }
@@ -84,7 +84,7 @@ impl Queue {
             self.on_screen = Some((number, now + DEAF));
         }
         self.waiting[at].dialog.draw(frame, area, look);
-        let count = self.waiting.len();
+        let count = self.len();
         if count > 1 {
             let text = format!(" 1 of {count} ");
             let width = u16::try_from(text.width()).unwrap_or(u16::MAX);

@@ -75,15 +75,6 @@ impl Answer {
     }
 }
 
-/// A whole text as lines.
-pub fn lines(text: &str, width: usize, look: &Look) -> Vec<Line<'static>> {
-    let mut answer = Answer::default();
-    answer.push(text);
-    let mut lines = Vec::new();
-    answer.go_on(&mut lines, width, look);
-    lines
-}
-
 fn append(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<'static>>) {
     if !is_first && !block.is_empty() {
         lines.push(Line::default());
@@ -139,6 +130,15 @@ mod tests {
 
     use super::*;
     use crate::screen::look::{Palette, Signs};
+
+    /// A whole text as lines.
+    fn lines(text: &str, width: usize, look: &Look) -> Vec<Line<'static>> {
+        let mut answer = Answer::default();
+        answer.push(text);
+        let mut lines = Vec::new();
+        answer.go_on(&mut lines, width, look);
+        lines
+    }
 
     const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
 

@@ -244,7 +244,7 @@ impl Transcript {
         self.chosen = found.map(|at| at + chosen + 1);
         match self.chosen {
             Some(found) => self.reveal(found),
-            None => self.to_bottom(),
+            None => self.look_at_bottom(),
         }
     }
 
@@ -297,7 +297,7 @@ impl Transcript {
     }
 
     /// Looks at the beginning.
-    pub fn to_top(&mut self) {
+    pub fn look_at_top(&mut self) {
         let end = self.last_line();
         let top = Spot { entry: 0, line: 0 };
         if top < self.bottom_top() {
@@ -306,7 +306,7 @@ impl Transcript {
     }
 
     /// Looks at the end.
-    pub fn to_bottom(&mut self) {
+    pub fn look_at_bottom(&mut self) {
         self.gaze = Gaze::Bottom;
     }
 

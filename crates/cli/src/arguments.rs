@@ -5,8 +5,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, disable,
     doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions, ping,
-    policy, prompt, prompts, read, reconnect, reject, remove, reset_project_choices, resources,
-    result, search, serve, status, subscribe, tools,
+    policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
+    resources, result, search, serve, status, subscribe, tools,
 };
 
 /// One host for every MCP server you have.
@@ -20,6 +20,9 @@ pub struct Arguments {
     /// Flags of every command.
     #[command(flatten)]
     pub global: Global,
+    /// What is asked of the model.
+    #[command(flatten)]
+    pub talk: print::Print,
     /// What to do; without it, an overview.
     #[command(subcommand)]
     pub command: Option<Top>,

@@ -26,6 +26,7 @@ pub mod paths;
 pub mod permissions;
 pub mod ping;
 pub mod policy;
+pub mod print;
 pub mod prompt;
 pub mod prompts;
 pub mod read;

@@ -27,13 +27,15 @@ pub enum Exit {
     Connection,
     /// A tool ran and says that it failed.
     Tool,
+    /// The model could not be asked, or did not come to an end.
+    Model,
     /// Somebody interrupted us.
     Interrupted,
 }
 
 impl Exit {
     /// Every outcome, by number.
-    pub const ALL: [Exit; 13] = [
+    pub const ALL: [Exit; 14] = [
         Exit::Success,
         Exit::Failure,
         Exit::Usage,
@@ -46,6 +48,7 @@ impl Exit {
         Exit::Start,
         Exit::Connection,
         Exit::Tool,
+        Exit::Model,
         Exit::Interrupted,
     ];
 
@@ -64,6 +67,7 @@ impl Exit {
             Exit::Start => 9,
             Exit::Connection => 10,
             Exit::Tool => 11,
+            Exit::Model => 12,
             Exit::Interrupted => 130,
         }
     }
@@ -89,6 +93,9 @@ impl Exit {
                 "a server could not be reached, does not speak the protocol, or the conversation broke"
             }
             Exit::Tool => "a tool ran, and says that it failed",
+            Exit::Model => {
+                "the model could not be asked, would not answer, or did not come to an end"
+            }
             Exit::Interrupted => "somebody interrupted us",
         }
     }

@@ -104,7 +104,7 @@ fn prompt(field: &Field) -> String {
 }
 
 /// What belongs into a field, in few words.
-fn wanted(kind: &Kind) -> String {
+pub fn wanted(kind: &Kind) -> String {
     let range = |least: Option<String>, most: Option<String>| match (least, most) {
         (Some(least), Some(most)) => format!(" {least} to {most}"),
         (Some(least), None) => format!(" from {least}"),

@@ -19,6 +19,7 @@ pub mod listing;
 pub mod live;
 mod login_text;
 pub mod machine;
+pub mod model_setup;
 pub mod outcome;
 pub mod person;
 mod pool_service;
@@ -26,6 +27,7 @@ mod progress;
 mod proposal;
 pub mod reference;
 pub mod report;
+mod screen;
 pub mod session;
 pub mod shell;
 mod signpost;
@@ -76,7 +78,10 @@ pub fn run(managed: PathBuf) -> ExitCode {
     };
     let session = Session::new(machine, arguments.global);
     let outcome = match arguments.command {
+        None if arguments.talk.print.is_some() => commands::print::run(&arguments.talk, &session),
+        None if session.is_for_the_screen() => screen::run(&session, &arguments.talk),
         None => commands::overview::run(&session),
+        Some(_) if arguments.talk.is_given() => Err(commands::print::only_without_a_command()),
         Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),
     };
     ExitCode::from(report::print(outcome).code())

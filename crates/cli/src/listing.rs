@@ -58,7 +58,8 @@ fn as_json(snapshot: &Snapshot, shapes: &[Shape]) -> Json {
     answer
 }
 
-fn as_text(session: &Session, snapshot: &Snapshot, shapes: &[Shape]) -> String {
+/// The lists as tables.
+pub fn as_text(session: &Session, snapshot: &Snapshot, shapes: &[Shape]) -> String {
     let mut text = String::new();
     for shape in shapes {
         let rows: Vec<Vec<Cell>> = items(snapshot, shape.list)

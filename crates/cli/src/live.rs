@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
 use crate::exit::Exit;
+use crate::model_setup;
 use crate::outcome::Failure;
 use crate::report;
 use crate::session::Session;
@@ -178,8 +179,9 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
         persistence,
         network: network(session, usual.network)?,
         guard: guard_program(),
-        asker: asker(session)?,
+        asker: asker(session, Arc::new(session.person.clone()))?,
         in_process: workbench::in_process(session),
+        model: model_setup::sampler(session),
         signing: SigningOptions {
             identity_provider: session.backing().identity_provider.clone(),
             account: session.backing().account.clone(),
@@ -189,9 +191,8 @@ fn options(session: &Session, persistence: Persistence) -> Result<Options, Failu
     })
 }
 
-/// Who answers servers' questions: what was written down beforehand, then the person.
-fn asker(session: &Session) -> Result<Arc<dyn Ask>, Failure> {
-    let person = Arc::new(session.person.clone());
+/// Who answers servers' questions: what was written down beforehand, then somebody.
+pub fn asker(session: &Session, person: Arc<dyn Ask>) -> Result<Arc<dyn Ask>, Failure> {
     let Some(file) = &session.global.answers else { return Ok(person) };
     let path = session.machine.working_folder.join(file);
     let unreadable = |why: &str| {

@@ -47,6 +47,11 @@ impl Person {
         }
     }
 
+    /// Nobody, whoever sits there: every question is declined.
+    pub fn absent(&self) -> Person {
+        Person { can_be_asked: false, ..self.clone() }
+    }
+
     /// Is a question on the screen? Then nothing else is to be drawn there.
     pub fn is_being_asked(&self) -> bool {
         self.turn.try_lock().is_err()
@@ -69,6 +74,16 @@ impl Person {
             return None;
         }
         let mut turn = self.turn().await?;
+        report::aside(text);
+        turn.as_mut()?.line().await
+    }
+
+    /// Shows something, and waits for the next line; lines that were typed before count. `None` where none can come.
+    pub async fn next_line(&self, text: &str) -> Option<String> {
+        let mut turn = self.turn.lock().await;
+        if turn.is_none() {
+            *turn = Keyboard::open().ok();
+        }
         report::aside(text);
         turn.as_mut()?.line().await
     }

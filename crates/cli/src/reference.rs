@@ -5,6 +5,7 @@ use switchboard::config::account;
 use switchboard::config::decode::{self, EntryKey};
 use switchboard::config::hooks;
 use switchboard::config::identity_provider;
+use switchboard::config::model_choice;
 use switchboard::config::permission;
 use switchboard::config::principals;
 use switchboard::config::scope::Scope;
@@ -59,6 +60,8 @@ fn keys() -> String {
     text.push_str(&settings_table(identity_provider::KEYS));
     text.push_str("\n### `connectorAccount`\n\n");
     text.push_str(&settings_table(account::KEYS));
+    text.push_str("\n### `model`\n\nNever read from a project's files.\n\n");
+    text.push_str(&settings_table(model_choice::KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));

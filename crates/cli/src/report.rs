@@ -68,7 +68,8 @@ fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-fn failure_text(failure: &Failure) -> String {
+/// A failure as it is printed.
+pub fn failure_text(failure: &Failure) -> String {
     let mut text = format!("{} {}\n", paint(Meaning::Bad, "error:"), failure.message);
     for cause in &failure.causes {
         text.push_str(&format!("  caused by: {cause}\n"));

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use switchboard::config::account::Account;
 use switchboard::config::cascade::{Breadth, Server, State};
 use switchboard::config::identity_provider::IdentityProvider;
+use switchboard::config::model_choice::ModelChoice;
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Origin, Place, Source};
@@ -40,12 +41,18 @@ pub struct Backing {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub account: Option<Account>,
+    /// The language model to use.
+    pub model: Option<ModelChoice>,
 }
 
 impl Backing {
     fn of(configuration: &Configuration) -> Backing {
-        let Configuration { identity_provider, account, .. } = configuration;
-        Backing { identity_provider: identity_provider.clone(), account: account.clone() }
+        let Configuration { identity_provider, account, model, .. } = configuration;
+        Backing {
+            identity_provider: identity_provider.clone(),
+            account: account.clone(),
+            model: model.clone(),
+        }
     }
 }
 
@@ -65,9 +72,19 @@ impl Session {
         self.backing.get_or_init(|| Backing::of(&load::load(&self.surroundings())))
     }
 
+    /// The same run with nobody at the terminal.
+    pub fn unattended(&self) -> Session {
+        Session { person: self.person.absent(), ..self.clone() }
+    }
+
     /// Is the answer for a program?
     pub fn wants_json(&self) -> bool {
         self.global.json
+    }
+
+    /// Is somebody there who can use the screen?
+    pub fn is_for_the_screen(&self) -> bool {
+        self.machine.terminal.is_interactive && !self.global.json
     }
 
     /// Reads every configuration; where nothing is configured, the demonstration's server is all there is. A

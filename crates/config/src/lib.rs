@@ -32,6 +32,7 @@ pub mod hooks;
 pub mod identity_provider;
 pub mod import;
 pub mod layer;
+pub mod model_choice;
 pub mod name;
 pub mod permission;
 pub mod policy;

@@ -114,6 +114,43 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         number
     }
 
+    /// A whole number above nought.
+    pub(crate) fn count(&mut self, name: &str) -> Option<u64> {
+        let member = find(self.inner, name)?;
+        let number = match &member.node.value {
+            Value::Number(number) => number.parse().ok().filter(|it: &u64| *it > 0),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::Array(_) | Value::Object(_) => {
+                None
+            }
+        };
+        if number.is_none() {
+            self.wrong(&member.node, name, "a whole number above zero");
+        }
+        number
+    }
+
+    /// A word that must be there and mean something.
+    pub(crate) fn one_of<T>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let member = find(self.inner, name);
+        let word = member.and_then(|it| match &it.node.value {
+            Value::Text(text) => parse(text),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
+        });
+        if word.is_none() {
+            self.wrong(member.map_or(&self.member.node, |it| &it.node), name, expected);
+        }
+        word
+    }
+
     /// Where it stands.
     pub(crate) fn origin(&self) -> Origin {
         self.reporter.origin(self.member.key_span)

@@ -8,6 +8,7 @@ use crate::document::{Lines, Member, Node, Span, Value, without_mark};
 use crate::hooks::{self, Hook};
 use crate::identity_provider::{self, IdentityProvider};
 use crate::layer::{Layer, Naming, find, report_foreign, servers_under, top_level};
+use crate::model_choice::{self, ModelChoice};
 use crate::permission::{self, Rules};
 use crate::policy::{AllowList, Authority, Matcher, Needed, Policy, Rule};
 use crate::principals::{self, Principals};
@@ -76,6 +77,18 @@ pub const KEYS: &[SettingsKey] = &[
     key("identityProvider", "object", true, "who vouches for you at servers with `oauth.xaa`"),
     key("connectorAccount", "object", true, "the account whose connectors you use"),
     key(
+        "model",
+        "object",
+        true,
+        "the language model that answers you, and servers that ask for one",
+    ),
+    key(
+        "theme",
+        "string",
+        false,
+        "the screen's colours: `dark` or `light`; else what the terminal says",
+    ),
+    key(
         "project",
         "string",
         false,
@@ -112,6 +125,19 @@ pub struct Settings {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub account: Option<Account>,
+    /// The language model to use.
+    pub model: Option<ModelChoice>,
+    /// The screen's colours.
+    pub theme: Option<Theme>,
+}
+
+/// What a screen's background is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// Dark.
+    Dark,
+    /// Light.
+    Light,
 }
 
 impl Settings {
@@ -126,6 +152,8 @@ impl Settings {
             hooks: Vec::new(),
             identity_provider: None,
             account: None,
+            model: None,
+            theme: None,
         }
     }
 
@@ -177,8 +205,10 @@ impl Settings {
             settings.hooks = hooks::read(members, reader.reporter);
             settings.identity_provider = identity_provider::read(members, reader.reporter);
             settings.account = account::read(members, reader.reporter);
+            settings.model = model_choice::read(members, reader.reporter);
             if authority == Authority::Person {
                 settings.disabled = reader.disabled(members);
+                settings.theme = reader.theme(members);
                 settings.layer.definitions = servers_under(members, Naming::Plain, &mut reporter);
             }
             report_foreign(members, &known(authority), &mut reporter);
@@ -278,6 +308,23 @@ impl Reader<'_, '_> {
             }
         }
         names
+    }
+
+    fn theme(&mut self, members: &[Member]) -> Option<Theme> {
+        const KEY: &str = "theme";
+        let member = find(members, KEY)?;
+        match &member.node.value {
+            Value::Null => return None,
+            Value::Text(text) if text == "dark" => return Some(Theme::Dark),
+            Value::Text(text) if text == "light" => return Some(Theme::Light),
+            Value::Text(_)
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {}
+        }
+        self.wrong(&member.node, KEY, "`dark` or `light`");
+        None
     }
 
     fn list<'m>(

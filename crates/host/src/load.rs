@@ -11,12 +11,13 @@ use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
 use switchboard_config::hooks::Hook;
 use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::layer::{Layer, Naming, Shape};
+use switchboard_config::model_choice::ModelChoice;
 use switchboard_config::permission::Rules;
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::principals::Principals;
 use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
 use switchboard_config::scope::Scope;
-use switchboard_config::settings::{Settings, SwitchedOff};
+use switchboard_config::settings::{Settings, SwitchedOff, Theme};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
@@ -84,6 +85,10 @@ pub struct Configuration {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used; an administrator's word goes first.
     pub account: Option<Account>,
+    /// The language model to use; an administrator's word goes first.
+    pub model: Option<ModelChoice>,
+    /// The screen's colours.
+    pub theme: Option<Theme>,
 }
 
 /// A source that was looked at.
@@ -118,6 +123,8 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         hooks: Vec::new(),
         identity_provider: None,
         account: None,
+        model: None,
+        theme: None,
     };
     let mut inputs = Inputs {
         environment: surroundings.environment.clone(),
@@ -163,6 +170,8 @@ pub fn load(surroundings: &Surroundings) -> Configuration {
         hooks: reader.hooks,
         identity_provider: reader.identity_provider,
         account: reader.account,
+        model: reader.model,
+        theme: reader.theme,
     }
 }
 
@@ -198,6 +207,8 @@ struct Reader<'a> {
     hooks: Vec<Hook>,
     identity_provider: Option<IdentityProvider>,
     account: Option<Account>,
+    model: Option<ModelChoice>,
+    theme: Option<Theme>,
 }
 
 impl Reader<'_> {
@@ -289,13 +300,14 @@ impl Reader<'_> {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
-                let account = self.account.clone();
+                let (account, model) = (self.account.clone(), self.model.clone());
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
                 self.identity_provider = vouching;
                 self.account = account;
+                self.model = model;
                 let around = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.and(around);
                 let around = std::mem::take(&mut self.principals).restrictions();
@@ -318,6 +330,10 @@ impl Reader<'_> {
         }
         if self.account.is_none() {
             self.account = settings.account;
+        }
+        self.theme = self.theme.or(settings.theme);
+        if self.model.is_none() {
+            self.model = settings.model;
         }
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);

@@ -35,14 +35,12 @@ impl Places {
 
     /// The person's settings for one project, kept outside its tree.
     pub fn local_settings(&self, root: &Path) -> PathBuf {
-        let plain =
-            |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
-        let name: String = root
-            .file_name()
-            .map(|name| name.to_string_lossy().chars().take(40).map(plain).collect())
-            .unwrap_or_else(|| "root".to_owned());
-        let key = &sha256(root.as_os_str().as_encoded_bytes())[..16];
-        self.config.join("projects").join(format!("{name}-{key}")).join("settings.json")
+        self.config.join("projects").join(project_key(root)).join("settings.json")
+    }
+
+    /// Conversations that were had in one project, a file each.
+    pub fn conversations(&self, root: &Path) -> PathBuf {
+        self.data.join("conversations").join(project_key(root))
     }
 
     /// The folder of plugins, one folder each.
@@ -114,6 +112,17 @@ impl Places {
     pub fn managed_settings(&self) -> PathBuf {
         self.managed.join("managed-settings.json")
     }
+}
+
+/// A project's name as one part of a path: something to read, and what tells it from others of that name.
+fn project_key(root: &Path) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
+    let name: String = root
+        .file_name()
+        .map(|name| name.to_string_lossy().chars().take(40).map(plain).collect())
+        .unwrap_or_else(|| "root".to_owned());
+    let key = &sha256(root.as_os_str().as_encoded_bytes())[..16];
+    format!("{name}-{key}")
 }
 
 /// The file that a project keeps its servers in.

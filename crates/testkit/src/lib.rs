@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod connector_account;
 mod loopback;
+pub mod model_service;
 pub mod processes;
 pub mod quirk;
 mod ran;
@@ -15,10 +16,11 @@ mod terminal;
 
 pub use authority::Authority;
 pub use connector_account::ConnectorAccount;
+pub use model_service::ModelService;
 pub use quirk::{Cursors, Quirk};
 pub use ran::Ran;
 pub use scene::{MANAGED, Scene};
 pub use script::{Answers, Era, Script, Sessions};
 pub use scripted::Scripted;
 pub use served::{Recorded, Served};
-pub use terminal::Terminal;
+pub use terminal::{Size, Terminal};

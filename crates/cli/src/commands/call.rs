@@ -128,7 +128,8 @@ async fn settled(session: &Session, host: &Host, tool: &str) -> Arc<Snapshot> {
     snapshot
 }
 
-fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
+/// A call that has no result, and what helps.
+pub(crate) fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
     match error {
         CallFailure::NoTool { nearest, .. } => {
             let failure = Failure::new(Exit::NotFound, &error.to_string());
@@ -154,7 +155,7 @@ fn failure(error: &CallFailure, snapshot: &Snapshot) -> Failure {
 }
 
 /// A failure that a login for more would mend says so.
-async fn with_scopes(failure: Failure, host: &Host, tool: &str) -> Failure {
+pub(crate) async fn with_scopes(failure: Failure, host: &Host, tool: &str) -> Failure {
     let pool = host.pool();
     let Some(tool) = pool.find(tool).filter(|_| failure.exit == Exit::Connection) else {
         return failure;
@@ -170,7 +171,7 @@ async fn with_scopes(failure: Failure, host: &Host, tool: &str) -> Failure {
 }
 
 /// What comes back, for people or programs.
-pub(super) fn show(session: &Session, yielded: &Yield) -> Done {
+pub(crate) fn show(session: &Session, yielded: &Yield) -> Done {
     let exit = yielded.is_error.then_some(Exit::Tool);
     if session.wants_json() {
         let done = super::json(&as_json(yielded));
@@ -228,6 +229,6 @@ pub(super) fn as_json(yielded: &Yield) -> Json {
 }
 
 /// A line made harmless; tabs stay, for they move nothing but what follows them.
-fn tabbed(line: &str) -> String {
+pub(super) fn tabbed(line: &str) -> String {
     line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }

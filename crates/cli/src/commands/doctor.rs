@@ -10,6 +10,7 @@ use switchboard::connection::View;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::Snapshot;
 use switchboard::inheritance;
+use switchboard::load::Configuration;
 use switchboard::wire::dial::Detour;
 
 use crate::connected;
@@ -37,8 +38,18 @@ pub fn run(arguments: &Doctor, session: &Session) -> Result<Done, Failure> {
         live::apply(host, &configuration, &names).await;
         Ok(live::settle(session, host, None, Snapshot::is_settled).await)
     })?;
+    Ok(findings(session, &configuration, &servers, &snapshot))
+}
+
+/// What is found out about servers from how their connections stand.
+pub(crate) fn findings(
+    session: &Session,
+    configuration: &Configuration,
+    servers: &[&Server],
+    snapshot: &Snapshot,
+) -> Done {
     let mut findings: Vec<Finding> =
-        servers.iter().map(|server| examine(session, server, &snapshot)).collect();
+        servers.iter().map(|server| examine(session, server, snapshot)).collect();
     let sick = findings.iter().filter(|it| it.exit != Exit::Success).count();
     let exit = findings.iter().map(|it| it.exit).find(|it| *it != Exit::Success);
     let mut done = if session.wants_json() {
@@ -56,7 +67,7 @@ pub fn run(arguments: &Doctor, session: &Session) -> Result<Done, Failure> {
         Done::text(text).note(report::problems(&session.machine, problems))
     };
     done.exit = exit;
-    Ok(done)
+    done
 }
 
 /// What was found out about one server.

@@ -133,7 +133,7 @@ enum Todo<'l> {
 }
 
 /// A wall that is remembered would keep us from asking what the server wants.
-fn forget_wall(session: &Session, server: &Server) {
+pub(crate) fn forget_wall(session: &Session, server: &Server) {
     if let Some(fingerprint) = &server.fingerprint {
         let walls = session.machine.places.walls();
         Memo::new(&walls, Duration::MAX).forget(&format!("{}/{fingerprint}", server.name));
@@ -141,7 +141,7 @@ fn forget_wall(session: &Session, server: &Server) {
 }
 
 /// Programs of ours that run learn of it at once. Where they cannot be told, they find out by themselves.
-pub(super) fn tell_others(session: &Session, name: &str) {
+pub(crate) fn tell_others(session: &Session, name: &str) {
     let _they_find_out = control::reconnect(&session.machine.places.running(), name);
 }
 

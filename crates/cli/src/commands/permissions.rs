@@ -76,7 +76,8 @@ pub fn run(arguments: &PermissionsCommand, session: &Session) -> Result<Done, Fa
     Ok(done.note(report::problems(&session.machine, problems)))
 }
 
-fn list(session: &Session, rules: &Rules) -> Done {
+/// All rules.
+pub(crate) fn list(session: &Session, rules: &Rules) -> Done {
     let rows: Vec<(&str, String, String)> = rules
         .listed()
         .iter()

@@ -48,7 +48,7 @@ pub fn run(arguments: &Ping, session: &Session) -> Result<Done, Failure> {
 }
 
 /// The failure of a command that needs a server that is not connected.
-pub(super) fn not_connected(view: &View) -> Failure {
+pub(crate) fn not_connected(view: &View) -> Failure {
     let message = format!("could not connect to `{}`", view.name);
     let failure = Failure::new(connected::exit(&view.status), &message);
     match view.status.cause() {

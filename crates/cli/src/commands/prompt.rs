@@ -73,7 +73,7 @@ pub(super) fn expect_prompt(view: &View, name: &str) -> Result<(), Failure> {
 }
 
 /// The failure of a question that got no answer.
-pub(super) fn failure(error: &AskError) -> Failure {
+pub(crate) fn failure(error: &AskError) -> Failure {
     Failure::new(Exit::Connection, "the server did not do it").because(error)
 }
 

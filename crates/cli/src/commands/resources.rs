@@ -33,7 +33,10 @@ const TEMPLATES: Shape = Shape {
     nothing: "",
 };
 
+/// What is listed.
+pub(crate) const SHAPES: [Shape; 2] = [RESOURCES, TEMPLATES];
+
 /// Runs the command.
 pub fn run(arguments: &Resources, session: &Session) -> Result<Done, Failure> {
-    listing::run(session, &arguments.servers, &[RESOURCES, TEMPLATES])
+    listing::run(session, &arguments.servers, &SHAPES)
 }

@@ -65,7 +65,7 @@ fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
 }
 
 /// A table of tools.
-pub(super) fn as_text(session: &Session, tools: &[&Tool]) -> String {
+pub(crate) fn as_text(session: &Session, tools: &[&Tool]) -> String {
     if tools.is_empty() {
         return "No tools.\n".to_owned();
     }
@@ -83,7 +83,8 @@ pub(super) fn as_text(session: &Session, tools: &[&Tool]) -> String {
     table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.machine.terminal.width, &yielding)
 }
 
-fn quarantined(pool: &Pool) -> String {
+/// What is to be said of tools that are left out.
+pub(crate) fn quarantined(pool: &Pool) -> String {
     let line = |it: &switchboard::pool::Quarantined| {
         format!(
             "{} `{}` of `{}` is left out: {}\n",

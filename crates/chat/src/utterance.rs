@@ -1,0 +1,74 @@
+//! What was said in a conversation, as it is kept on disk and sent to models. Each model client has its own way to write it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    /// The person, and what tools answered on the person's machine.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One side's turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Utterance {
+    /// Whose.
+    pub speaker: Speaker,
+    /// What, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A piece of what is said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// Words.
+    Text {
+        /// Them.
+        text: String,
+    },
+    /// A picture.
+    Picture {
+        /// Its MIME type.
+        mime: String,
+        /// Its bytes as base64.
+        base64: String,
+    },
+    /// What the model thought before it spoke. Goes back to the model as it came.
+    Thought {
+        /// What may be shown of it.
+        text: String,
+        /// What the model's provider wants back, untouched.
+        proof: Option<Json>,
+    },
+    /// A call that the model wants made.
+    Call(CallWanted),
+    /// What became of one.
+    Result(CallResult),
+}
+
+/// A call that a model wants made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallWanted {
+    /// The model's name for it.
+    pub id: String,
+    /// The tool's exposed name.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Json,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The model's name for the call.
+    pub id: String,
+    /// What the tool gave: words and pictures.
+    pub parts: Vec<Part>,
+    /// Did it fail?
+    pub is_error: bool,
+}

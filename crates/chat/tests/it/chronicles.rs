@@ -1,0 +1,129 @@
+//! Conversations on disk: what is written, read again, mended and thrown away.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::json;
+use switchboard::places::Places;
+use switchboard_builtin::content::Output;
+use switchboard_builtin::context::Context;
+use switchboard_builtin::server::Server;
+use switchboard_builtin::tooling::Tool;
+use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles};
+use switchboard_chat::utterance::{CallWanted, Part, Speaker, Utterance};
+use tempfile::TempDir;
+
+use crate::stage::{Listed, Stage, Step, lines};
+
+fn user(text: &str) -> Utterance {
+    Utterance { speaker: Speaker::User, parts: vec![Part::Text { text: text.to_owned() }] }
+}
+
+fn calling(id: &str) -> Utterance {
+    let call = CallWanted { id: id.to_owned(), tool: "t".to_owned(), arguments: json!({}) };
+    Utterance { speaker: Speaker::Assistant, parts: vec![Part::Call(call)] }
+}
+
+fn chronicles() -> (TempDir, Chronicles, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let places = Places::below(folder.path());
+    let root = folder.path().join("project");
+    let chronicles = Chronicles::of(&places, &root);
+    (folder, chronicles, places.conversations(&root))
+}
+
+fn written(chronicles: &Chronicles, said: &[Utterance]) -> Chronicle {
+    let mut chronicle = chronicles.begin();
+    for it in said {
+        chronicle.append(it).expect("it is written");
+    }
+    chronicle
+}
+
+#[test]
+fn what_was_said_is_read_again_and_listed() {
+    let (_folder, chronicles, kept_in) = chronicles();
+    assert!(matches!(chronicles.last(), Err(ChronicleError::NoneYet)));
+    let one = written(&chronicles, &[user("first\nwords"), user("more")]);
+    let id = one.id().expect("something was said").to_owned();
+    let (_, said) = chronicles.resume(&id).expect("it is there");
+    assert_eq!(said, [user("first\nwords"), user("more")]);
+    let listed = chronicles.list().expect("a list");
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].first_words.as_str(), listed[0].utterances), ("first words", 2));
+    assert_eq!(listed[0].id, id);
+    for no_such in ["nobody", "../../etc/passwd", ""] {
+        assert!(matches!(chronicles.resume(no_such), Err(ChronicleError::NoSuch(_))), "{no_such}");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode();
+        assert_eq!(mode(kept_in.clone()) & 0o777, 0o700);
+        assert_eq!(mode(kept_in.join(format!("{id}.jsonl"))) & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_line_that_was_not_finished_costs_that_line_alone() {
+    let (_folder, chronicles, kept_in) = chronicles();
+    let one = written(&chronicles, &[user("a"), calling("c")]);
+    let id = one.id().expect("something was said").to_owned();
+    let path = kept_in.join(format!("{id}.jsonl"));
+    let mut file = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
+    file.write_all(br#"{"at":"x","speaker":"user","par"#).expect("written");
+    drop(file);
+    let (mut again, said) = chronicles.last().expect("it can be read");
+    let expected = [
+        "User: a",
+        "Assistant: <call c t>",
+        r#"User: <result c! ["the program ended before the result came"]>"#,
+    ];
+    assert_eq!(lines(&said), expected);
+    again.append(&user("on")).expect("it is written");
+    let (_, said) = chronicles.resume(&id).expect("it can be read");
+    assert_eq!(
+        lines(&said)[2..],
+        [r#"User: <result c! ["the program ended before the result came"]> on"#]
+    );
+}
+
+#[test]
+fn only_so_many_are_kept() {
+    let (_folder, chronicles, kept_in) = chronicles();
+    for at in 0..205 {
+        written(&chronicles, &[user(&format!("{at}"))]);
+    }
+    assert_eq!(fs::read_dir(kept_in).expect("it is there").count(), 200);
+}
+
+#[tokio::test]
+async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
+    let hello = async |_: Context, _: serde_json::Value| Ok(Output::text("hello"));
+    let stage = Stage::new(Server::new("s", "1").tool(Tool::new("hello", "Hello.", hello))).await;
+    let chronicles = Chronicles::of(&stage.places(), stage.folder.path());
+    let model = Listed::new([
+        Step::Call("", vec![("1", "mcp__s__hello", json!({}))]),
+        Step::Say("one"),
+        Step::Say("two"),
+        Step::Say("three"),
+    ]);
+    let mut chat = stage.kept(&model, chronicles.begin(), Vec::new());
+    chat.ask("hi").await;
+    let id = chat.talk.standing().id.expect("it is kept");
+    chat.end().await;
+    let (chronicle, before) = chronicles.last().expect("it is there");
+    assert_eq!(chronicle.id(), Some(&*id));
+    assert_eq!(lines(&before)[3], "Assistant: one");
+    let mut chat = stage.kept(&model, chronicle, before);
+    chat.ask("go on").await;
+    assert_eq!(model.last_said().len(), 5);
+    assert_eq!(chat.talk.standing().id, Some(id));
+    // Begun anew, it is another conversation.
+    chat.talk.clear().await;
+    chat.ask("anew").await;
+    chat.end().await;
+    assert_eq!(chronicles.list().expect("a list").len(), 2);
+    stage.stop().await;
+}

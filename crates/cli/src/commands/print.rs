@@ -1,0 +1,448 @@
+//! `swb -p`: asks the model once, lets it use the tools that rules allow, and prints its answer. Asks nobody anything.
+
+mod events;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value as Json, json};
+use switchboard::calling::Desk;
+use switchboard::config::permission::ToolRule;
+use switchboard::config::shown::printable;
+use switchboard::connection::Status;
+use switchboard::connection::state::Persistence;
+use switchboard::engine::{Host, Snapshot};
+use switchboard::load::Configuration;
+use switchboard::logbook::stamp;
+use switchboard::places::project_root;
+use switchboard_chat::briefing;
+use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles};
+use switchboard_chat::happening::{CallEnd, Happening, TurnEnd};
+use switchboard_chat::language_model::{LanguageModel, Usage};
+use switchboard_chat::talk::{Setting, Talk, USUAL_ROUNDS};
+use switchboard_chat::utterance::{Part, Utterance};
+use tokio::sync::mpsc;
+
+use crate::connected;
+use crate::desk;
+use crate::exit::Exit;
+use crate::live::{self, Interrupts};
+use crate::model_setup;
+use crate::outcome::{Done, Failure};
+use crate::report::{self, Reader};
+use crate::session::Session;
+use crate::style::{Meaning, paint};
+
+/// The most of standard input that is taken.
+const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
+/// How long an interrupted turn may take to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Flags of a conversation.
+#[derive(Debug, Clone, Args)]
+pub struct Print {
+    /// Ask the model once, print its answer and end; what standard input holds is added
+    #[arg(short = 'p', long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
+    pub print: Option<String>,
+    /// How the answer is printed
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        requires = "print",
+        help_heading = "Conversation"
+    )]
+    pub output_format: Option<OutputFormat>,
+    /// Tools that may be called, as rules: comma separated, may be repeated
+    #[arg(long, value_name = "RULES", requires = "print", help_heading = "Conversation")]
+    pub allowed_tools: Vec<String>,
+    /// Which model: provider/name, or a name
+    #[arg(long, value_name = "MODEL", help_heading = "Conversation")]
+    pub model: Option<String>,
+    /// Go on with the last conversation of this project
+    #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
+    pub go_on: bool,
+    /// Go on with this conversation
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub resume: Option<String>,
+    /// How often the model may answer before it has to be done
+    #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
+    pub max_turns: Option<u32>,
+    /// Converse in plain lines, without a screen: for screen readers and simple terminals
+    #[arg(long, conflicts_with = "print", help_heading = "Conversation")]
+    pub plain: bool,
+    /// What the model is told of its place, instead of the usual
+    #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
+    pub system_prompt: Option<String>,
+    /// What the model is told of its place, besides
+    #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
+    pub append_system_prompt: Option<String>,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// The answer alone.
+    Text,
+    /// One JSON object at the end.
+    Json,
+    /// One JSON object a line, as things happen.
+    StreamJson,
+}
+
+impl Print {
+    /// Is any of it said?
+    pub fn is_given(&self) -> bool {
+        let Print { print, output_format, allowed_tools, model, go_on, resume, .. } = self;
+        let Print { max_turns, system_prompt, append_system_prompt, .. } = self;
+        let texts = [print, model, resume, system_prompt, append_system_prompt];
+        texts.into_iter().any(Option::is_some)
+            || output_format.is_some()
+            || !allowed_tools.is_empty()
+            || *go_on
+            || self.plain
+            || max_turns.is_some()
+    }
+
+    /// What the model is told of its place.
+    pub fn system(&self, session: &Session) -> String {
+        let now = stamp(SystemTime::now());
+        let today = now.split('T').next().unwrap_or_default();
+        let usual = || briefing::usual(&session.machine.working_folder, today);
+        let mut system = self.system_prompt.clone().unwrap_or_else(usual);
+        if let Some(more) = &self.append_system_prompt {
+            system.push_str(&format!("\n\n{more}"));
+        }
+        system
+    }
+
+    /// The conversation that is gone on with, or a new one.
+    pub fn conversation(&self, session: &Session) -> Result<(Chronicle, Vec<Utterance>), Failure> {
+        let root = project_root(&session.machine.working_folder);
+        let chronicles = Chronicles::of(&session.machine.places, &root);
+        let found = match (&self.resume, self.go_on) {
+            (Some(id), _) => chronicles.resume(id),
+            (None, true) => chronicles.last(),
+            (None, false) => return Ok((chronicles.begin(), Vec::new())),
+        };
+        found.map_err(|error| {
+            let exit = match &error {
+                ChronicleError::NoSuch(_) | ChronicleError::NoneYet => Exit::NotFound,
+                ChronicleError::Unreadable { .. } => Exit::Failure,
+            };
+            let failure = Failure::new(exit, &error.to_string());
+            match std::error::Error::source(&error) {
+                Some(cause) => failure.because(cause),
+                None => failure,
+            }
+        })
+    }
+
+    fn format(&self, session: &Session) -> OutputFormat {
+        let usual = if session.wants_json() { OutputFormat::Json } else { OutputFormat::Text };
+        self.output_format.unwrap_or(usual)
+    }
+}
+
+/// What is said where flags of a conversation stand with a command.
+pub fn only_without_a_command() -> Failure {
+    Failure::new(Exit::Usage, "flags of a conversation go with no command")
+        .hint("`swb --help` lists them")
+}
+
+/// Asks once.
+pub fn run(arguments: &Print, session: &Session) -> Result<Done, Failure> {
+    let session = &session.unattended();
+    let configuration = session.load()?;
+    let prompt = prompt(arguments)?;
+    let allowed = rules(&arguments.allowed_tools)?;
+    let model = model_setup::model(session, arguments.model.as_deref())?.ok_or_else(|| {
+        Failure::new(Exit::Configuration, "no model is set up").hint(model_setup::HOW_TO_SET)
+    })?;
+    let conversation = arguments.conversation(session)?;
+    live::attended(session, Persistence::Once, async |host, interrupts| {
+        let snapshot = tokio::select! {
+            snapshot = ready(session, &configuration, host) => snapshot,
+            () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
+        };
+        let desk = desk::desk(session, &configuration, host, None)?;
+        for rule in allowed {
+            desk.rules.allow_for_session(rule);
+        }
+        let desk = Arc::new(desk);
+        let asking = Asking { arguments, session, model, prompt };
+        let ended = asking.ask(host, &desk, &snapshot, (conversation, interrupts)).await;
+        desk.audit.settle().await;
+        asking.done(ended, &snapshot)
+    })
+}
+
+async fn ready(session: &Session, configuration: &Configuration, host: &Host) -> Arc<Snapshot> {
+    live::apply(host, configuration, &[]).await;
+    let snapshot = live::settle(session, host, None, Snapshot::is_settled).await;
+    host.settled_pool().await;
+    snapshot
+}
+
+/// What was typed, and what was piped in.
+fn prompt(arguments: &Print) -> Result<String, Failure> {
+    let mut prompt = arguments.print.clone().unwrap_or_default();
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        let mut bytes = Vec::new();
+        let read = input.lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
+        // Who started us without any input has nothing to add.
+        if read.is_ok() && bytes.len() as u64 > LARGEST_INPUT {
+            return Err(Failure::new(Exit::Usage, "standard input is larger than 10 MB"));
+        }
+        let piped = String::from_utf8(bytes)
+            .map_err(|_| Failure::new(Exit::Usage, "standard input is no text in UTF-8"))?;
+        if !piped.trim().is_empty() {
+            if !prompt.is_empty() {
+                prompt.push_str("\n\n");
+            }
+            prompt.push_str(&piped);
+        }
+    }
+    if prompt.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "there is nothing to ask")
+            .hint("`swb -p 'your question'`, or pipe it in"));
+    }
+    Ok(prompt)
+}
+
+/// Rules, comma separated; a comma in brackets is part of a rule.
+fn rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
+    let mut rules = Vec::new();
+    for text in texts {
+        let (mut is_inside, mut is_quoted, mut is_escaped) = (false, false, false);
+        let is_comma = |c: char| {
+            match c {
+                _ if is_escaped => is_escaped = false,
+                '\\' => is_escaped = is_quoted,
+                '"' => is_quoted = is_inside && !is_quoted,
+                '(' if !is_quoted => is_inside = true,
+                ')' if !is_quoted => is_inside = false,
+                _ => {}
+            }
+            c == ',' && !is_inside
+        };
+        for rule in text.split(is_comma).map(str::trim).filter(|it| !it.is_empty()) {
+            let parsed = ToolRule::parse(rule).map_err(|fault| {
+                let message = format!("--allowed-tools: `{}` is no rule", printable(rule));
+                Failure::new(Exit::Usage, &message).because(fault)
+            })?;
+            rules.push(parsed);
+        }
+    }
+    Ok(rules)
+}
+
+/// One question to the model.
+struct Asking<'a> {
+    arguments: &'a Print,
+    session: &'a Session,
+    model: Arc<dyn LanguageModel>,
+    prompt: String,
+}
+
+/// What came of it.
+struct Ended {
+    end: Option<TurnEnd>,
+    /// The last answer.
+    answer: String,
+    answers: usize,
+    usage: Usage,
+    /// Calls under way, by name: whose result a denial is.
+    calls: BTreeMap<Arc<str>, Arc<str>>,
+    /// Calls that nobody allowed.
+    denied: Vec<Json>,
+    id: Option<Arc<str>>,
+    not_kept: Option<Arc<str>>,
+    took: Duration,
+    reader: Reader,
+}
+
+type Conversation<'a> = ((Chronicle, Vec<Utterance>), &'a mut Interrupts);
+
+impl Asking<'_> {
+    async fn ask(
+        &self,
+        host: &Host,
+        desk: &Arc<Desk>,
+        snapshot: &Snapshot,
+        ((chronicle, before), interrupts): Conversation<'_>,
+    ) -> Ended {
+        let began = Instant::now();
+        let rounds = self.arguments.max_turns.and_then(|it| usize::try_from(it).ok());
+        let setting = Setting {
+            host: host.clone(),
+            desk: desk.clone(),
+            model: Some(self.model.clone()),
+            system: self.arguments.system(self.session).into(),
+            before,
+            rounds: rounds.unwrap_or(USUAL_ROUNDS),
+        };
+        let mut ended = Ended::new();
+        self.event(&mut ended, || events::begun(self.model.name(), snapshot, &host.pool()));
+        let (talk, mut happenings, task) = Talk::begin_kept(setting, chronicle);
+        talk.say(vec![Part::Text { text: self.prompt.clone() }]).await;
+        self.hear(&talk, &mut happenings, interrupts, &mut ended).await;
+        let standing = talk.standing();
+        (ended.id, ended.not_kept) = (standing.id, standing.not_kept);
+        drop((talk, happenings));
+        let _panicked = task.await;
+        ended.took = began.elapsed();
+        ended
+    }
+
+    /// Hears everything until the turn is over, or somebody had enough.
+    async fn hear(
+        &self,
+        talk: &Talk,
+        happenings: &mut mpsc::Receiver<Happening>,
+        interrupts: &mut Interrupts,
+        ended: &mut Ended,
+    ) {
+        loop {
+            let happening = tokio::select! {
+                happening = happenings.recv() => happening,
+                () = interrupts.next() => {
+                    talk.interrupt().await;
+                    let rest = async {
+                        while let Some(it) = happenings.recv().await {
+                            if let Happening::TurnEnded(_) = it {
+                                return;
+                            }
+                        }
+                    };
+                    let _it_takes_too_long = tokio::time::timeout(FAREWELL, rest).await;
+                    ended.end = Some(TurnEnd::Interrupted);
+                    return;
+                }
+            };
+            let Some(happening) = happening else { return };
+            self.event(ended, || events::of(&happening));
+            ended.take(happening);
+            if ended.end.is_some() || ended.reader == Reader::Gone {
+                return;
+            }
+        }
+    }
+
+    fn event(&self, ended: &mut Ended, event: impl FnOnce() -> Option<Json>) {
+        if self.arguments.format(self.session) == OutputFormat::StreamJson
+            && let Some(event) = event()
+        {
+            ended.reader = report::say(&format!("{event}\n"));
+        }
+    }
+
+    fn done(&self, ended: Ended, snapshot: &Snapshot) -> Result<Done, Failure> {
+        if let Some(TurnEnd::Interrupted) = ended.end {
+            return Err(Failure::new(Exit::Interrupted, "interrupted"));
+        }
+        let exit = match ended.end {
+            Some(TurnEnd::Finished) => None,
+            Some(_) | None => Some(Exit::Model),
+        };
+        let format = self.arguments.format(self.session);
+        if format != OutputFormat::Text {
+            return Ok(Done { exit, ..Done::text(format!("{}\n", ended.as_json())) });
+        }
+        let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
+        let mut notes: String = missing.map(|view| connected::trouble(view)).collect();
+        if let Some(why) = &ended.not_kept {
+            notes.push_str(&warning(&format!("the conversation is not kept: {}", printable(why))));
+        }
+        match &ended.end {
+            Some(TurnEnd::Failed(error)) => {
+                let failure = Failure::new(Exit::Model, &error.to_string()).because(&error.kind);
+                return Err(failure.detail(notes));
+            }
+            Some(TurnEnd::Finished | TurnEnd::Interrupted) => {}
+            Some(TurnEnd::CutShort) => {
+                notes.push_str(&warning("the answer is cut: it was too long"))
+            }
+            Some(TurnEnd::Refused) => notes.push_str(&warning("the model would not answer")),
+            Some(TurnEnd::TooManyRounds) => {
+                notes.push_str(&warning("the model was not done after so many answers"));
+            }
+            None => notes.push_str(&warning("the conversation ended early")),
+        }
+        let text = match self.session.machine.terminal.is_watched {
+            true => ended.answer.lines().map(|line| super::call::tabbed(line) + "\n").collect(),
+            false => format!("{}\n", ended.answer.trim_end_matches('\n')),
+        };
+        Ok(Done { exit, ..Done::text(text).note(notes) })
+    }
+}
+
+fn warning(text: &str) -> String {
+    format!("{} {text}\n", paint(Meaning::Doubtful, "warning:"))
+}
+
+impl Ended {
+    fn new() -> Ended {
+        Ended {
+            end: None,
+            answer: String::new(),
+            answers: 0,
+            usage: Usage::default(),
+            calls: BTreeMap::new(),
+            denied: Vec::new(),
+            id: None,
+            not_kept: None,
+            took: Duration::ZERO,
+            reader: Reader::There,
+        }
+    }
+
+    fn take(&mut self, happening: Happening) {
+        match happening {
+            Happening::Text(text) => self.answer.push_str(&text),
+            Happening::Again { .. } => self.answer.clear(),
+            Happening::AnswerEnded => self.answers += 1,
+            // What follows calls is another answer.
+            Happening::CallBegan(seen) => {
+                self.answer.clear();
+                self.calls.insert(seen.id, seen.tool);
+            }
+            Happening::Used(usage) => self.usage = usage,
+            Happening::CallEnded { id, ended: CallEnd::Denied, text, .. } => {
+                let tool = self.calls.get(&id).map(|it| &**it);
+                self.denied.push(json!({"tool": tool, "reason": text}));
+            }
+            Happening::TurnEnded(end) => self.end = Some(end),
+            Happening::CallEnded { .. }
+            | Happening::TakenUp { .. }
+            | Happening::Thought(_)
+            | Happening::CallProgress { .. } => {}
+        }
+    }
+
+    fn as_json(&self) -> Json {
+        let (reason, error) = match &self.end {
+            Some(TurnEnd::Finished) => ("end_turn", None),
+            Some(TurnEnd::CutShort) => ("max_tokens", None),
+            Some(TurnEnd::Refused) => ("refusal", None),
+            Some(TurnEnd::Interrupted) | None => ("interrupted", None),
+            Some(TurnEnd::TooManyRounds) => ("max_turns", None),
+            Some(TurnEnd::Failed(error)) => ("error", Some(format!("{error}: {}", error.kind))),
+        };
+        json!({
+            "type": "result",
+            "result": error.as_ref().unwrap_or(&self.answer),
+            "is_error": reason != "end_turn",
+            "stop_reason": reason,
+            "session_id": self.id.as_deref(),
+            "num_turns": self.answers,
+            "duration_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "usage": events::usage(&self.usage),
+            "permission_denials": self.denied,
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The screen for people: a chat over the pool, panels and dialogs; and the same in plain lines. This file lists the parts
+//! and chooses the face; `window` and `plain_face` run it.
+
+mod cards;
+mod chat;
+mod chat_frame;
+mod clean_text;
+mod composer;
+mod deeds;
+pub mod dialog;
+mod editor_run;
+mod history;
+pub mod look;
+mod markdown;
+mod mention;
+mod menu;
+mod opening;
+pub mod overlay;
+mod page_view;
+mod painted;
+pub mod panel;
+mod plain_face;
+pub mod questions;
+mod raw_terminal;
+mod slash;
+mod status_line;
+mod transcript_view;
+mod window;
+mod wrapping;
+
+use crate::commands::print::Print;
+use crate::outcome::{Done, Failure};
+use crate::session::Session;
+
+/// Converses with whoever is at the terminal, on the screen or in plain lines.
+pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
+    let value = |name: &str| session.machine.variables.get(name).filter(|it| !it.is_empty());
+    let is_simple = value("TERM").is_none_or(|it| it == "dumb");
+    match flags.plain || is_simple || value("SWB_PLAIN").is_some() {
+        true => plain_face::run(session, flags),
+        false => window::run(session, flags),
+    }
+}

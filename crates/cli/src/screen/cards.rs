@@ -1,0 +1,318 @@
+//! A tool call as it is shown: its title, its arguments on one line, how far it is, and the beginning of what it gave.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ratatui::text::{Line, Span};
+use serde_json::Value as Json;
+use switchboard::config::shown;
+use switchboard_chat::happening::{CallEnd, CallSeen};
+
+use crate::screen::clean_text::{clean, clean_line};
+use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::transcript_view::Detail;
+use crate::screen::wrapping::{Margin, shortened, wrap_text};
+
+/// How many lines of a result are shown while it is folded.
+const PREVIEW: usize = 3;
+/// How wide a bar of progress is.
+const BAR: usize = 20;
+/// The most lines of a result that are kept for the screen.
+const MOST_LINES: usize = 5000;
+
+/// A call on the screen.
+#[derive(Debug)]
+pub struct Card {
+    /// Its name among the calls.
+    pub id: Arc<str>,
+    title: String,
+    arguments: Json,
+    began: Instant,
+    progress: Option<Advance>,
+    ended: Option<Ended>,
+}
+
+#[derive(Debug)]
+struct Advance {
+    done: f64,
+    of: Option<f64>,
+    message: Option<String>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    how: CallEnd,
+    text: String,
+    took: Duration,
+}
+
+impl Card {
+    /// A call that begins.
+    pub fn new(call: CallSeen, now: Instant) -> Card {
+        Card {
+            id: call.id,
+            title: clean_line(&call.title),
+            arguments: call.arguments,
+            began: now,
+            progress: None,
+            ended: None,
+        }
+    }
+
+    /// It says how far it is.
+    pub fn advance(&mut self, done: f64, of: Option<f64>, message: Option<String>) {
+        let message = message.map(|it| clean_line(&it));
+        self.progress = Some(Advance { done, of, message });
+    }
+
+    /// It has ended.
+    pub fn end(&mut self, how: CallEnd, text: &str, took: Duration) {
+        let mut text: String = clean(text.trim_end());
+        if let Some((at, _)) = text.match_indices('\n').nth(MOST_LINES) {
+            text.truncate(at);
+            text.push_str("\n…");
+        }
+        self.ended = Some(Ended { how, text, took });
+    }
+
+    /// Is it still under way?
+    pub fn is_running(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Its lines.
+    pub fn lines(
+        &self,
+        width: usize,
+        detail: Detail,
+        look: &Look,
+        now: Instant,
+    ) -> Vec<Line<'static>> {
+        let mut lines = vec![self.head(width, look, now)];
+        lines.extend(self.argument_lines(width, detail, look));
+        match &self.ended {
+            None => lines.extend(self.progress_line(width, look)),
+            Some(ended) => lines.extend(result_lines(ended, width, detail, look)),
+        }
+        lines
+    }
+
+    fn head(&self, width: usize, look: &Look, now: Instant) -> Line<'static> {
+        let (sign, tone, after) = match &self.ended {
+            None => {
+                let spent = now.saturating_duration_since(self.began);
+                (spinner(look, spent), Tone::Accent, seconds(spent))
+            }
+            Some(ended) => {
+                let (sign, tone, word) = verdict(ended.how, look.signs);
+                let took = seconds(ended.took);
+                (sign, tone, if word.is_empty() { took } else { format!("{word}, {took}") })
+            }
+        };
+        let room = width.saturating_sub(after.len() + 5);
+        Line::from(vec![
+            Span::styled(format!("{sign} "), look.style(tone)),
+            Span::styled(shortened(&self.title, room), look.style(Tone::Strong)),
+            Span::styled(format!("  {after}"), look.style(Tone::Faint)),
+        ])
+    }
+
+    fn argument_lines(&self, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
+        let is_nothing = self.arguments.as_object().is_none_or(serde_json::Map::is_empty);
+        if is_nothing {
+            return Vec::new();
+        }
+        let shown = shown::values(&self.arguments);
+        let style = look.style(Tone::Faint);
+        match detail {
+            Detail::Folded => {
+                let text = shortened(&one_line(&shown), width.saturating_sub(2));
+                vec![Line::from(Span::styled(format!("  {text}"), style))]
+            }
+            Detail::Whole => {
+                let text = clean(&format!("{shown:#}"));
+                wrap_text(&text, style, width, &Margin::all(Span::raw("  ")))
+            }
+        }
+    }
+
+    fn progress_line(&self, width: usize, look: &Look) -> Option<Line<'static>> {
+        let Advance { done, of, message } = self.progress.as_ref()?;
+        let mut text = match of {
+            Some(of) if *of > 0.0 && done.is_finite() => {
+                let part = (done / of).clamp(0.0, 1.0);
+                format!("{} {:>3.0} %", bar(part, look.signs), part * 100.0)
+            }
+            Some(_) | None => format!("{done}"),
+        };
+        if let Some(message) = message {
+            text.push_str("  ");
+            text.push_str(message);
+        }
+        let text = shortened(&text, width.saturating_sub(2));
+        Some(Line::from(Span::styled(format!("  {text}"), look.style(Tone::Accent))))
+    }
+}
+
+/// How something that moves looks after so much time.
+pub fn spinner(look: &Look, spent: Duration) -> &'static str {
+    const DRAWN: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+    const ASCII: [&str; 4] = ["|", "/", "-", "\\"];
+    let step = usize::try_from(spent.as_millis() / 250).unwrap_or(0);
+    match look.signs {
+        Signs::Drawn => DRAWN[step % DRAWN.len()],
+        Signs::Ascii => ASCII[step % ASCII.len()],
+    }
+}
+
+/// A time as people read it.
+pub fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..=9 => format!("{:.1} s", time.as_secs_f64()),
+        10..=59 => format!("{seconds} s"),
+        60.. => format!("{} min {:02} s", seconds / 60, seconds % 60),
+    }
+}
+
+fn bar(part: f64, signs: Signs) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a part between nothing and one of twenty"
+    )]
+    let full = (part * BAR as f64) as usize;
+    let (on, off) = match signs {
+        Signs::Drawn => ("━", "─"),
+        Signs::Ascii => ("#", "."),
+    };
+    format!("{}{}", on.repeat(full), off.repeat(BAR - full))
+}
+
+fn verdict(how: CallEnd, signs: Signs) -> (&'static str, Tone, &'static str) {
+    let (drawn, ascii, tone, word) = match how {
+        CallEnd::Done => ("●", "*", Tone::Good, ""),
+        CallEnd::ToolError => ("✗", "x", Tone::Bad, "the tool failed"),
+        CallEnd::Failed => ("✗", "x", Tone::Bad, "not made"),
+        CallEnd::Denied => ("⊘", "-", Tone::Doubtful, "not allowed"),
+        CallEnd::Interrupted => ("■", "-", Tone::Doubtful, "stopped"),
+    };
+    match signs {
+        Signs::Drawn => (drawn, tone, word),
+        Signs::Ascii => (ascii, tone, word),
+    }
+}
+
+fn result_lines(ended: &Ended, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
+    let tone = match ended.how {
+        CallEnd::Done => Tone::Text,
+        CallEnd::ToolError | CallEnd::Failed => Tone::Bad,
+        CallEnd::Denied | CallEnd::Interrupted => Tone::Doubtful,
+    };
+    if ended.text.is_empty() {
+        return Vec::new();
+    }
+    let mark = match look.signs {
+        Signs::Drawn => "  │ ",
+        Signs::Ascii => "  | ",
+    };
+    let margin = Margin::all(Span::styled(mark, look.style(Tone::Faint)));
+    let style = look.style(tone);
+    match detail {
+        Detail::Whole => wrap_text(&ended.text, style, width, &margin),
+        Detail::Folded => {
+            let all = ended.text.lines().count();
+            let first: Vec<&str> = ended.text.lines().take(PREVIEW).collect();
+            let mut lines = wrap_text(&first.join("\n"), style, width, &margin);
+            let cut = lines.len().saturating_sub(PREVIEW);
+            lines.truncate(PREVIEW);
+            let more = all - first.len();
+            if more > 0 || cut > 0 {
+                let more = match more {
+                    0 => "more".to_owned(),
+                    1 => "1 more line".to_owned(),
+                    more => format!("{more} more lines"),
+                };
+                let text = format!("{mark}… {more} (Ctrl-O)");
+                lines.push(Line::from(Span::styled(text, look.style(Tone::Faint))));
+            }
+            lines
+        }
+    }
+}
+
+/// Arguments as they are typed: `key=value`, where that is shorter than JSON.
+fn one_line(arguments: &Json) -> String {
+    let Some(members) = arguments.as_object() else { return clean_line(&arguments.to_string()) };
+    let pair = |(key, value): (&String, &Json)| match value {
+        Json::String(text) => format!("{key}={}", clean_line(text)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+            format!("{key}={}", clean_line(&value.to_string()))
+        }
+    };
+    clean_line(&members.iter().map(pair).collect::<Vec<_>>().join("  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::screen::look::Palette;
+
+    const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+
+    fn card(arguments: Json) -> (Card, Instant) {
+        let now = Instant::now();
+        let call = CallSeen {
+            id: "1".into(),
+            tool: "mcp__files__read".into(),
+            title: "files: read".to_owned(),
+            arguments,
+        };
+        (Card::new(call, now), now)
+    }
+
+    fn text(lines: &[Line<'_>]) -> String {
+        lines.iter().map(|it| format!("{it}\n")).collect()
+    }
+
+    #[test]
+    fn a_running_call_shows_time_and_progress() {
+        let (mut card, began) = card(json!({"path": "a b", "lines": 3}));
+        card.advance(1.0, Some(4.0), Some("reading".to_owned()));
+        let later = began + Duration::from_millis(2500);
+        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, later)), @r"
+        ⠋ files: read  2.5 s
+          path=a b  lines=3
+          ━━━━━───────────────  25 %  reading
+        ");
+    }
+
+    #[test]
+    fn a_long_result_is_folded_and_unfolds() {
+        let (mut card, began) = card(json!({}));
+        card.end(CallEnd::Done, "1\n2\n3\n4\n5\n", Duration::from_millis(7));
+        insta::assert_snapshot!(text(&card.lines(40, Detail::Folded, &LOOK, began)), @r"
+        ● files: read  7 ms
+          │ 1
+          │ 2
+          │ 3
+          │ … 2 more lines (Ctrl-O)
+        ");
+        assert_eq!(card.lines(40, Detail::Whole, &LOOK, began).len(), 6);
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_covered_and_escapes_do_nothing() {
+        let (mut card, began) = card(json!({"apiKey": "canary", "text": "a\u{1b}[2Jb"}));
+        card.end(CallEnd::Denied, "no\u{1b}[31m", Duration::from_secs(75));
+        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, began)), @r"
+        ⊘ files: read  not allowed, 1 min 15 s
+          apiKey=•••  text=ab
+          │ no
+        ");
+    }
+}

@@ -1,0 +1,316 @@
+//! How the chat looks: the transcript, what waits, the place to write in, the menu over it and the line at the bottom.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Clear;
+use unicode_width::UnicodeWidthStr;
+
+use crate::screen::cards::{seconds, spinner};
+use crate::screen::chat::Chat;
+use crate::screen::clean_text::clean_line;
+use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::menu::{self, Menu};
+use crate::screen::status_line::StatusLine;
+use crate::screen::wrapping::{Margin, shortened, wrap};
+
+/// The most rows of the place to write in, as a part of the window.
+const COMPOSER_PART: u16 = 3;
+/// What stands in front of what is written.
+const PROMPT: &str = "> ";
+/// How many sayings that wait are shown.
+const QUEUED: usize = 3;
+
+/// Draws all of it.
+pub fn draw(chat: &mut Chat, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < 4 || area.height < 3 {
+        return;
+    }
+    let (body, bottom) = split_bottom(area, 1);
+    draw_bottom(chat, frame, bottom);
+    match chat.overlays.pop() {
+        Some(mut overlay) => {
+            overlay.draw(frame, body, &chat.look);
+            chat.overlays.push(overlay);
+        }
+        None => draw_chat(chat, frame, body),
+    }
+    if !chat.questions.is_empty() {
+        let place = chat.questions.place(body, &chat.look);
+        chat.questions.draw(frame, place, &chat.look, chat.now);
+    }
+}
+
+fn draw_chat(chat: &mut Chat, frame: &mut Frame<'_>, body: Rect) {
+    let (above, composer) = split_bottom(body, composer_height(chat, body));
+    let cursor = draw_composer(chat, frame, composer);
+    let waiting = waiting_lines(chat, usize::from(above.width));
+    let (transcript, waits) = split_bottom(above, height_of(waiting.len()));
+    put(frame, waits, &waiting);
+    draw_transcript(chat, frame, transcript);
+    if let Some(menu) = &chat.menu {
+        draw_menu(menu, frame, above, &chat.look);
+    }
+    if let Some((x, y)) = cursor.filter(|_| chat.questions.is_empty()) {
+        frame.set_cursor_position((x, y));
+    }
+}
+
+/// An area without its last rows, and these.
+fn split_bottom(area: Rect, rows: u16) -> (Rect, Rect) {
+    let rows = rows.min(area.height);
+    let above = Rect { height: area.height - rows, ..area };
+    (above, Rect { y: area.y + above.height, height: rows, ..area })
+}
+
+fn height_of(lines: usize) -> u16 {
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
+    for (y, line) in (area.top()..area.bottom()).zip(lines) {
+        frame.buffer_mut().set_line(area.x, y, line, area.width);
+    }
+}
+
+fn draw_transcript(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) {
+    if area.height == 0 {
+        return;
+    }
+    if chat.transcript.is_empty() {
+        let lines = welcome(chat, usize::from(area.width));
+        put(frame, area, &lines);
+        return;
+    }
+    let (look, now) = (chat.look, chat.now);
+    chat.transcript.draw(frame, area, &look, now);
+    if let Some(unseen) = chat.transcript.unseen() {
+        let arrow = sign(&look, "↓", "v");
+        let text = match unseen {
+            0 => format!(" {arrow} Ctrl-End: to the end "),
+            1 => format!(" {arrow} 1 new line "),
+            unseen => format!(" {arrow} {unseen} new lines "),
+        };
+        let width = height_of(text.width()).min(area.width);
+        let (x, y) = (area.right() - width, area.bottom() - 1);
+        frame.buffer_mut().set_stringn(x, y, &text, usize::from(width), look.style(Tone::Chosen));
+    }
+}
+
+/// What is shown before anything was said.
+fn welcome(chat: &Chat, width: usize) -> Vec<Line<'static>> {
+    let look = &chat.look;
+    let faint = look.style(Tone::Faint);
+    let pending = chat.snapshot.servers.values().filter(|it| !it.status.is_settled()).count();
+    let tools = chat.pool.tools().iter().filter(|it| !it.is_built_in()).count();
+    let servers = match (chat.snapshot.servers.len(), pending) {
+        (0, _) => "No servers yet.".to_owned(),
+        (_, 0) => format!("{tools} tools are ready."),
+        (all, pending) => format!("Connecting: {} of {all} servers are there.", all - pending),
+    };
+    let mut lines = vec![
+        Line::default(),
+        Line::from(vec![
+            Span::styled("Switchboard", look.style(Tone::Accent)),
+            Span::styled(format!(" {}", env!("CARGO_PKG_VERSION")), faint),
+        ]),
+        Line::default(),
+    ];
+    let hints = [
+        ("/help", "keys and commands"),
+        ("/mcp", "servers and what is wrong with them"),
+        ("/call", "call a tool yourself"),
+        ("@", "put what a server has into a message"),
+    ];
+    lines.push(Line::from(servers));
+    if chat.model.is_none() {
+        let text =
+            "No model is set: commands work, free text does not. /model says how to set one.";
+        let style = look.style(Tone::Doubtful);
+        lines.extend(wrap(&[Span::styled(text, style)], width, &Margin::none()));
+    }
+    lines.push(Line::default());
+    for (key, about) in hints {
+        lines.push(Line::from(vec![
+            Span::styled(format!("  {key:<7}"), look.style(Tone::Accent)),
+            Span::styled(about, faint),
+        ]));
+    }
+    lines
+}
+
+/// What is under way, and what was said and waits.
+fn waiting_lines(chat: &Chat, width: usize) -> Vec<Line<'static>> {
+    let look = &chat.look;
+    let mut lines = Vec::new();
+    if let Some(since) = chat.turn {
+        let spent = chat.now.saturating_duration_since(since);
+        lines.push(Line::from(vec![
+            Span::styled(spinner(look, spent), look.style(Tone::Accent)),
+            Span::styled(
+                format!(" working, {}  (Esc stops it)", seconds(whole_seconds(spent))),
+                look.style(Tone::Faint),
+            ),
+        ]));
+    }
+    let hidden = chat.queued.len().saturating_sub(QUEUED);
+    for text in chat.queued.iter().skip(hidden) {
+        let text = shortened(&clean_line(text), width.saturating_sub(8));
+        lines.push(Line::from(Span::styled(format!("queued: {text}"), look.style(Tone::Faint))));
+    }
+    if !lines.is_empty() {
+        lines.insert(0, Line::default());
+    }
+    lines
+}
+
+fn whole_seconds(time: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(time.as_secs().max(1))
+}
+
+fn composer_height(chat: &Chat, area: Rect) -> u16 {
+    let width = usize::from(area.width).saturating_sub(PROMPT.len());
+    let rows = height_of(chat.composer.layout(width).rows.len());
+    let most = (area.height / COMPOSER_PART).max(1);
+    let question = u16::from(chat.asking.is_some());
+    // A rule above and one below.
+    (rows.min(most) + 2 + question).min(area.height)
+}
+
+/// Draws the place to write in; says where the cursor is.
+fn draw_composer(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) -> Option<(u16, u16)> {
+    let look = chat.look;
+    let faint = look.style(Tone::Faint);
+    let rule = sign(&look, "─", "-").repeat(usize::from(area.width));
+    let buffer = frame.buffer_mut();
+    if area.height < 3 {
+        return None;
+    }
+    buffer.set_string(area.x, area.top(), &rule, faint);
+    buffer.set_string(area.x, area.bottom() - 1, &rule, faint);
+    let mut inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
+    if let Some(searching) = &chat.searching {
+        let found = chat.history.search(&searching.text, searching.skipped).unwrap_or_default();
+        let front = format!("search: {}", clean_line(&searching.text));
+        let room = usize::from(inner.width).saturating_sub(front.width() + 2);
+        let line = Line::from(vec![
+            Span::styled(front.clone(), look.style(Tone::Accent)),
+            Span::styled(format!("  {}", shortened(&clean_line(found), room)), faint),
+        ]);
+        buffer.set_line(inner.x, inner.y, &line, inner.width);
+        return Some((inner.x + height_of(front.width()).min(inner.width - 1), inner.y));
+    }
+    if let Some(asked) = &chat.asking
+        && let Some(argument) = asked.argument()
+    {
+        let need = if argument.is_required { "" } else { " (may be left empty)" };
+        let about = clean_line(&argument.about);
+        let colon = if about.is_empty() { "" } else { ": " };
+        let text = format!("{}{need}{colon}{about}", clean_line(&argument.name));
+        let line = Line::from(Span::styled(text, look.style(Tone::Accent)));
+        buffer.set_line(inner.x, inner.y, &line, inner.width);
+        inner = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
+    }
+    let width = usize::from(inner.width).saturating_sub(PROMPT.len());
+    chat.composer.set_width(width);
+    let laid = chat.composer.layout(width);
+    // The row of the cursor is always among those that are shown.
+    let rows = usize::from(inner.height).max(1);
+    let first = (laid.row + 1).saturating_sub(rows);
+    buffer.set_string(inner.x, inner.y, PROMPT, look.style(Tone::Accent));
+    let x = inner.x + height_of(PROMPT.len());
+    for (y, row) in (inner.top()..inner.bottom()).zip(laid.rows.iter().skip(first)) {
+        buffer.set_stringn(x, y, &row.shown, width, look.style(Tone::Text));
+    }
+    if chat.composer.is_empty() && chat.asking.is_none() {
+        let text = match chat.model.is_some() {
+            true => "Say something, or type / for commands",
+            false => "Type / for commands",
+        };
+        buffer.set_stringn(x, inner.y, text, width, faint);
+    }
+    let row = height_of(laid.row - first);
+    Some((x + height_of(laid.column), inner.y + row))
+}
+
+fn draw_menu(menu: &Menu, frame: &mut Frame<'_>, above: Rect, look: &Look) {
+    let rows = menu.choices.len().min(menu::ROWS).min(usize::from(above.height));
+    let first = menu.chosen.map_or(0, |it| (it + 1).saturating_sub(rows));
+    let shown = &menu.choices[first..(first + rows).min(menu.choices.len())];
+    let (_, area) = split_bottom(above, height_of(rows));
+    frame.render_widget(Clear, area);
+    let widest = shown.iter().map(|it| it.value.width()).max().unwrap_or(0);
+    let value_room = widest.min(usize::from(area.width) * 2 / 3);
+    for ((y, choice), at) in (area.top()..).zip(shown).zip(first..) {
+        let value = shortened(&choice.value, value_room);
+        let room = value_room - value.width();
+        let tone = if Some(at) == menu.chosen { Tone::Chosen } else { Tone::Text };
+        let line = Line::from(vec![
+            Span::styled(format!(" {value}{} ", " ".repeat(room)), look.style(tone)),
+            Span::styled(format!("  {}", clean_line(&choice.about)), look.style(Tone::Faint)),
+        ]);
+        frame.buffer_mut().set_line(area.x, y, &line, area.width);
+    }
+}
+
+fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
+    let look = &chat.look;
+    let keys = match (chat.questions.is_empty(), chat.overlays.last()) {
+        (false, _) => Some(chat.questions.keys()),
+        (true, overlay) => overlay.map(|it| it.keys()),
+    };
+    let is_covered = keys.is_some();
+    let hint = match keys {
+        Some(keys) => {
+            let pair = |(key, what): &(&str, &str)| format!("{key} {what}");
+            keys.iter().map(pair).collect::<Vec<_>>().join("  ")
+        }
+        None if chat.is_leaving() => "Ctrl-C again leaves".to_owned(),
+        None => hint(chat).to_owned(),
+    };
+    let width = usize::from(area.width);
+    let status = StatusLine {
+        model: chat.model.as_ref().map(|it| it.name.as_str()),
+        context: (chat.context, chat.model.as_ref().and_then(|it| it.window)),
+        used: (chat.used.input, chat.used.output),
+        snapshot: &chat.snapshot,
+        mode: chat.mode,
+        folder: &chat.folder,
+    };
+    let is_over = is_covered || chat.is_leaving();
+    let room = if is_over { width.saturating_sub(hint.width() + 2) } else { width };
+    let line = status.line(room, look);
+    let used = line.width();
+    if !(is_over && used > room) {
+        frame.buffer_mut().set_line(area.x, area.y, &line, area.width);
+    }
+    let left = if used > room { width } else { width.saturating_sub(used + 2) };
+    let hint = if is_over { shortened(&hint, left) } else { hint };
+    if hint.width() <= left {
+        let x = area.right() - height_of(hint.width());
+        frame.buffer_mut().set_string(x, area.y, &hint, look.style(Tone::Faint));
+    }
+}
+
+/// The keys that help now.
+fn hint(chat: &Chat) -> &'static str {
+    if chat.searching.is_some() {
+        "Ctrl-R earlier  Enter send  Esc back"
+    } else if chat.asking.is_some() {
+        "Enter next  Esc cancel"
+    } else if chat.menu.is_some() {
+        "Tab take  Esc close"
+    } else if chat.is_busy() {
+        "Esc stop"
+    } else {
+        "/help"
+    }
+}
+
+fn sign(look: &Look, drawn: &'static str, ascii: &'static str) -> &'static str {
+    match look.signs {
+        Signs::Drawn => drawn,
+        Signs::Ascii => ascii,
+    }
+}

@@ -1,0 +1,264 @@
+//! Dialogs: questions that lie over everything else until they are answered or withdrawn. This file has what they
+//! share: the frame, a body that scrolls, a row of answers. What each asks is left to its own file; whose turn it is,
+//! to `questions`.
+
+pub mod choice_dialog;
+pub mod edit_preview;
+pub mod form_dialog;
+pub mod json_text;
+pub mod login_dialog;
+pub mod paper;
+pub mod permission_dialog;
+pub mod project_dialog;
+pub mod sample_dialog;
+pub mod text_box;
+pub mod visit_dialog;
+
+#[cfg(test)]
+pub mod stage;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::symbols::border;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear};
+use unicode_width::UnicodeWidthStr;
+
+use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::overlay::Overlay;
+
+use paper::{Paper, Scroll, cut, draw_lines};
+use text_box::{Focus, Taken};
+
+/// A question on the screen. Dropping it answers no.
+pub trait Dialog: Overlay {
+    /// Does anybody still want to know?
+    fn is_wanted(&self) -> bool;
+
+    /// Must somebody answer before anything else goes on?
+    fn urgency(&self) -> Urgency {
+        Urgency::Asks
+    }
+
+    /// How many rows it would like to have.
+    fn height(&mut self, width: u16, look: &Look) -> u16;
+}
+
+/// Does a dialog ask, or only wait?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Something stands still until it is answered.
+    Asks,
+    /// Somebody is doing something elsewhere; questions go first.
+    Waits,
+}
+
+const ASCII: border::Set<'static> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
+/// Below this there is no room for a frame.
+const FRAMED: (u16, u16) = (30, 8);
+/// From this height on there are empty rows between what belongs together and what does not.
+const AIRY: u16 = 8;
+/// What a frame and empty rows take of both directions.
+pub const FRAME: (u16, u16) = (4, 4);
+
+/// Clears an area and frames it where there is room. Comes back with what is inside.
+pub fn framed(frame: &mut Frame<'_>, area: Rect, look: &Look, title: &str) -> Rect {
+    let area = area.intersection(frame.area());
+    frame.render_widget(Clear, area);
+    let accent = look.style(Tone::Accent);
+    if area.width < FRAMED.0 || area.height < FRAMED.1 {
+        if area.height < 3 {
+            return area;
+        }
+        let title = Span::styled(cut(title, usize::from(area.width)), accent);
+        frame.buffer_mut().set_span(area.x, area.y, &title, area.width);
+        return Rect { y: area.y + 1, height: area.height - 1, ..area };
+    }
+    let set = match look.signs {
+        Signs::Drawn => border::ROUNDED,
+        Signs::Ascii => ASCII,
+    };
+    // The corner on the right is for whose turn it is.
+    let title = cut(title, usize::from(area.width).saturating_sub(20));
+    let block = Block::bordered()
+        .border_set(set)
+        .border_style(look.style(Tone::Faint))
+        .title(Line::from(Span::styled(format!(" {title} "), accent)));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+}
+
+/// Rows for what stays above, what scrolls and what stays below. Answers go first, then the beginning.
+pub fn shared_out(area: Rect, above: usize, below: usize) -> [Rect; 3] {
+    let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    let below = rows(below).min(area.height.saturating_sub(2).max(1)).min(area.height);
+    let left = area.height - below;
+    let above = rows(above).min(left - left.min(3).min(left / 2));
+    let is_airy = area.height >= AIRY && left - above > 3;
+    let (over, under) = (u16::from(is_airy && above > 0), u16::from(is_airy));
+    let middle = left - above - over - under;
+    let at = |y, height| Rect { y, height, ..area };
+    [at(area.y, above), at(area.y + above + over, middle), at(area.y + area.height - below, below)]
+}
+
+/// Text that scrolls.
+#[derive(Debug, Default)]
+pub struct Body {
+    paper: Paper,
+    /// What was laid out last, and for whom.
+    laid: Option<(u16, Look, Vec<Line<'static>>)>,
+    scroll: Scroll,
+}
+
+impl Body {
+    /// Text that scrolls.
+    pub fn new(paper: Paper) -> Body {
+        Body { paper, ..Body::default() }
+    }
+
+    /// The same place in another text.
+    pub fn replace(&mut self, paper: Paper) {
+        self.paper = paper;
+        self.laid = None;
+    }
+
+    /// How many rows all of it has.
+    pub fn height(&mut self, width: u16, look: &Look) -> usize {
+        self.lines(width, look).len()
+    }
+
+    fn lines(&mut self, width: u16, look: &Look) -> &[Line<'static>] {
+        let is_fresh = self.laid.as_ref().is_some_and(|it| it.0 == width && it.1 == *look);
+        if !is_fresh {
+            self.laid = Some((width, *look, self.paper.lay(width, look)));
+        }
+        self.laid.as_ref().map_or(&[], |it| &it.2)
+    }
+
+    /// Takes the keys that scroll.
+    pub fn key(&mut self, key: KeyEvent) -> Taken {
+        let page = self.scroll.page();
+        match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
+            (KeyCode::Up, _) => self.scroll.by(-1),
+            (KeyCode::Down, _) => self.scroll.by(1),
+            (KeyCode::PageUp, _) => self.scroll.by(-page),
+            (KeyCode::PageDown, _) => self.scroll.by(page),
+            (KeyCode::Home, _) => self.scroll.top = 0,
+            (KeyCode::End, _) => self.scroll.end(),
+            (_, _) => return Taken::No,
+        }
+        Taken::Yes
+    }
+
+    /// Where it is scrolled to.
+    pub fn scroll(&mut self) -> &mut Scroll {
+        &mut self.scroll
+    }
+
+    /// Draws what is seen of it, and how much more there is.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
+        if area.height == 0 {
+            return;
+        }
+        let total = self.lines(area.width, look).len();
+        let is_more = total > usize::from(area.height) && area.height > 1;
+        let height = if is_more { area.height - 1 } else { area.height };
+        let seen = self.scroll.fit(total, height);
+        let room = Rect { height, ..area };
+        draw_lines(frame.buffer_mut(), room, &self.lines(area.width, look)[seen]);
+        if is_more {
+            let more = Span::styled(more(self.scroll.hidden(), look), look.style(Tone::Doubtful));
+            frame.buffer_mut().set_span(area.x, area.y + height, &more, area.width);
+        }
+    }
+}
+
+/// How much is not seen.
+pub fn more((above, below): (usize, usize), look: &Look) -> String {
+    let (up, down) = match look.signs {
+        Signs::Drawn => ("↑", "↓"),
+        Signs::Ascii => ("up", "down"),
+    };
+    match (above, below) {
+        (0, 0) => String::new(),
+        (0, below) => format!("{down} {below} more"),
+        (above, 0) => format!("{up} {above} above, end"),
+        (above, below) => format!("{up} {above} above  {down} {below} more"),
+    }
+}
+
+/// Answers in a row, one of them chosen.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    labels: Vec<String>,
+    /// Which one.
+    pub at: usize,
+}
+
+impl Answers {
+    /// Answers in a row.
+    pub fn new(labels: &[&str], at: usize) -> Answers {
+        Answers { labels: labels.iter().map(|it| (*it).to_owned()).collect(), at }
+    }
+
+    /// Takes the keys that choose.
+    pub fn key(&mut self, key: KeyEvent) -> Taken {
+        let last = self.labels.len().saturating_sub(1);
+        match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
+            (KeyCode::Left | KeyCode::BackTab, _) => self.at = self.at.saturating_sub(1),
+            (KeyCode::Right | KeyCode::Tab, _) => self.at = (self.at + 1).min(last),
+            (KeyCode::Char(c), false) => {
+                let number = c.to_digit(10).and_then(|it| usize::try_from(it).ok());
+                match number.and_then(|it| it.checked_sub(1)).filter(|it| *it <= last) {
+                    Some(at) => self.at = at,
+                    None => return Taken::No,
+                }
+            }
+            (_, _) => return Taken::No,
+        }
+        Taken::Yes
+    }
+
+    /// Lays them out. What is chosen is seen without colours too.
+    pub fn lay(&self, width: u16, look: &Look, focus: Focus) -> Vec<Line<'static>> {
+        let mark = match look.signs {
+            Signs::Drawn => "▸",
+            Signs::Ascii => ">",
+        };
+        let mut lines: Vec<Line<'static>> = vec![Line::default()];
+        for (index, label) in self.labels.iter().enumerate() {
+            let is_chosen = index == self.at && focus == Focus::Here;
+            let front = if is_chosen { mark } else { " " };
+            let text = cut(&format!("{front}{} {label} ", index + 1), usize::from(width));
+            let tone = if is_chosen { Tone::Chosen } else { Tone::Text };
+            let last = lines.len() - 1;
+            let used = lines[last].width();
+            if used > 0 && used + 1 + text.width() > usize::from(width) {
+                lines.push(Line::default());
+            } else if used > 0 {
+                lines[last].push_span(" ");
+            }
+            let last = lines.len() - 1;
+            lines[last].push_span(Span::styled(text, look.style(tone)));
+        }
+        lines
+    }
+}
+
+/// Is it the key that gives up?
+pub fn gives_up(key: KeyEvent) -> bool {
+    let is_interrupt =
+        key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    key.code == KeyCode::Esc || is_interrupt
+}

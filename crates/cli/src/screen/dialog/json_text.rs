@@ -1,0 +1,157 @@
+//! JSON as people read it: indented, coloured, strings broken where their lines end. Every character of it is there.
+
+use serde_json::Value as Json;
+
+use crate::screen::dialog::paper::{Paper, Piece};
+use crate::screen::look::Tone;
+
+/// How far a level is moved in.
+const STEP: usize = 2;
+/// Deeper levels are written on one line.
+const DEEPEST: usize = 40;
+
+/// Writes a value down.
+pub fn write(paper: &mut Paper, value: &Json) {
+    let mut writer = Writer { paper, depth: 0, line: Vec::new() };
+    writer.value(value);
+    writer.end();
+}
+
+struct Writer<'p> {
+    paper: &'p mut Paper,
+    depth: usize,
+    line: Vec<Piece>,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, tone: Tone, text: impl Into<String>) {
+        if self.line.is_empty() {
+            self.line.push((Tone::Text, " ".repeat(self.depth * STEP)));
+        }
+        self.line.push((tone, text.into()));
+    }
+
+    fn end(&mut self) {
+        let pieces = std::mem::take(&mut self.line);
+        if !pieces.is_empty() {
+            self.paper.row((self.depth + 1) * STEP, pieces);
+        }
+    }
+
+    fn value(&mut self, value: &Json) {
+        match value {
+            Json::Object(members) if !members.is_empty() && self.depth < DEEPEST => {
+                self.inside(("{", "}"), members.iter().map(|(key, value)| (Some(key), value)));
+            }
+            Json::Array(items) if !items.is_empty() && self.depth < DEEPEST => {
+                self.inside(("[", "]"), items.iter().map(|value| (None, value)));
+            }
+            Json::String(text) => self.string(text),
+            Json::Number(_) | Json::Bool(_) | Json::Null => self.put(Tone::Code, value.to_string()),
+            Json::Object(_) | Json::Array(_) => self.put(Tone::Text, value.to_string()),
+        }
+    }
+
+    fn inside<'j>(
+        &mut self,
+        (open, close): (&str, &str),
+        members: impl Iterator<Item = (Option<&'j String>, &'j Json)>,
+    ) {
+        self.put(Tone::Faint, open);
+        self.end();
+        self.depth += 1;
+        let mut members = members.peekable();
+        while let Some((key, value)) = members.next() {
+            if let Some(key) = key {
+                self.put(Tone::Strong, Json::from(key.as_str()).to_string());
+                self.put(Tone::Faint, ": ");
+            }
+            self.value(value);
+            if members.peek().is_some() {
+                self.put(Tone::Faint, ",");
+            }
+            self.end();
+        }
+        self.depth -= 1;
+        self.put(Tone::Faint, close);
+    }
+
+    /// A line of the text is a line here; the escape that ends it is still seen.
+    fn string(&mut self, text: &str) {
+        let written = Json::from(text).to_string();
+        let lines: Vec<&str> = written.split_inclusive("\\n").collect();
+        // An escaped backslash before an `n` ends no line.
+        let is_plain = !written.contains("\\\\");
+        if lines.len() < 2 || !is_plain {
+            self.put(Tone::Good, written);
+            return;
+        }
+        for (index, line) in lines.iter().enumerate() {
+            if index > 0 {
+                self.depth += 1;
+                self.put(Tone::Good, *line);
+                self.depth -= 1;
+            } else {
+                self.put(Tone::Good, *line);
+            }
+            if index + 1 < lines.len() {
+                self.end();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::screen::look::{Look, Palette, Signs};
+
+    #[track_caller]
+    fn check(value: Json, width: u16, expected: &str) {
+        let mut paper = Paper::default();
+        write(&mut paper, &value);
+        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+        let laid: Vec<String> = paper.lay(width, &look).iter().map(ToString::to_string).collect();
+        assert_eq!(laid.join("\n"), expected);
+    }
+
+    #[test]
+    fn members_have_lines_of_their_own() {
+        check(
+            json!({"a": 1, "b": [true, {}], "c": {}}),
+            40,
+            "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    {}\n  ],\n  \"c\": {}\n}",
+        );
+        check(json!([]), 40, "[]");
+    }
+
+    #[test]
+    fn texts_break_where_their_lines_end_and_where_the_screen_does() {
+        check(json!({"a": "x\ny"}), 40, "{\n  \"a\": \"x\\n\n    y\"\n}");
+        check(json!({"a": "C:\\new"}), 40, "{\n  \"a\": \"C:\\\\new\"\n}");
+        check(json!("aaaa bbbb cccc"), 10, "\"aaaa bbbb\n  cccc\"");
+    }
+
+    #[test]
+    fn nothing_is_left_raw() {
+        check(
+            json!({"\x1b]0;x\x07": "\u{202e}\u{1b}[2J"}),
+            60,
+            "{\n  \"\\u001b]0;x\\u0007\": \"\\u{202e}\\u001b[2J\"\n}",
+        );
+    }
+
+    #[test]
+    fn great_depth_is_written_on_one_line() {
+        let mut value = json!(1);
+        for _ in 0..100 {
+            value = json!([value]);
+        }
+        let mut paper = Paper::default();
+        write(&mut paper, &value);
+        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+        assert_eq!(paper.lay(500, &look).len(), 2 * DEEPEST + 1);
+    }
+}

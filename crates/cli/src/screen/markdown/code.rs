@@ -1,0 +1,186 @@
+//! Code in colours. The grammars are loaded on a thread when the first code is shown; until then it is plain.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use syntect::easy::HighlightLines;
+use syntect::highlighting::{FontStyle, Theme};
+use syntect::parsing::SyntaxSet;
+use tokio::sync::Notify;
+use two_face::theme::EmbeddedThemeName;
+
+use crate::screen::look::{Look, Palette, Tone};
+use crate::screen::wrapping::{Margin, wrap};
+
+/// The longest line that is coloured: grammars take long for longer ones.
+const LONGEST: usize = 1000;
+/// The most lines that are coloured.
+const MOST: usize = 3000;
+/// What stands in front of code.
+const INDENT: &str = "  ";
+
+struct Grammars {
+    syntaxes: SyntaxSet,
+    /// Uses the sixteen colours of the terminal, so that it fits dark and light ones.
+    theme: Theme,
+}
+
+static GRAMMARS: OnceLock<Grammars> = OnceLock::new();
+static ASKED: AtomicBool = AtomicBool::new(false);
+static LOADED: Notify = Notify::const_new();
+
+/// Which edition of the colours there is: what was laid out with an older one is laid out again.
+pub fn edition(palette: Palette) -> u64 {
+    match palette {
+        Palette::Plain => 0,
+        Palette::Dark | Palette::Light => u64::from(GRAMMARS.get().is_some()),
+    }
+}
+
+/// Comes back when there are colours that were not there before.
+pub async fn loaded() {
+    LOADED.notified().await;
+}
+
+fn grammars(palette: Palette) -> Option<&'static Grammars> {
+    if palette == Palette::Plain {
+        return None;
+    }
+    let found = GRAMMARS.get();
+    if found.is_none() && !ASKED.swap(true, Ordering::Relaxed) {
+        let load = || {
+            let syntaxes = two_face::syntax::extra_newlines();
+            let theme = two_face::theme::extra().get(EmbeddedThemeName::Ansi).clone();
+            let _first = GRAMMARS.set(Grammars { syntaxes, theme });
+            LOADED.notify_one();
+        };
+        let _stays_plain = std::thread::Builder::new().name("grammars".to_owned()).spawn(load);
+    }
+    found
+}
+
+/// A block of code that is laid out and may go on.
+pub struct CodeInProgress {
+    language: String,
+    width: usize,
+    /// The lines that are laid out.
+    source: Vec<String>,
+    lines: Vec<Line<'static>>,
+    painter: Option<HighlightLines<'static>>,
+}
+
+impl fmt::Debug for CodeInProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeInProgress").field("lines", &self.source.len()).finish_non_exhaustive()
+    }
+}
+
+impl CodeInProgress {
+    fn new(language: &str, width: usize, look: &Look) -> CodeInProgress {
+        let painter = grammars(look.palette).and_then(|it| {
+            let token = language.split([',', ' ', '{']).next().unwrap_or_default();
+            let syntax = it.syntaxes.find_syntax_by_token(token)?;
+            Some(HighlightLines::new(syntax, &it.theme))
+        });
+        CodeInProgress {
+            language: language.to_owned(),
+            width,
+            source: Vec::new(),
+            lines: Vec::new(),
+            painter,
+        }
+    }
+
+    fn goes_on(&self, language: &str, width: usize, text: &str) -> bool {
+        let mut lines = text.lines();
+        let is_same = self.source.iter().all(|it| lines.next() == Some(it.as_str()));
+        self.language == language && self.width == width && is_same
+    }
+
+    fn add(&mut self, line: &str, look: &Look) {
+        let spans = match (&mut self.painter, GRAMMARS.get()) {
+            (Some(painter), Some(grammars))
+                if line.len() <= LONGEST && self.source.len() < MOST =>
+            {
+                painted(painter, grammars, line)
+            }
+            (_, _) => vec![Span::styled(line.to_owned(), plain(look))],
+        };
+        self.lines.extend(wrap(&spans, self.width, &Margin::all(Span::raw(INDENT))));
+        self.source.push(line.to_owned());
+    }
+}
+
+/// The lines of a block of code. What was laid out before and is still the same is kept in `before`.
+pub fn lines(
+    language: &str,
+    text: &str,
+    (width, look): (usize, &Look),
+    before: &mut Option<CodeInProgress>,
+) -> Vec<Line<'static>> {
+    let mut code = match before.take() {
+        Some(code) if code.goes_on(language, width, text) => code,
+        Some(_) | None => CodeInProgress::new(language, width, look),
+    };
+    // The last line may not be whole yet, so it is not remembered.
+    let whole =
+        if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |it| it + 1) };
+    let (whole, rest) = text.split_at(whole);
+    let known = code.source.len();
+    for line in whole.lines().skip(known) {
+        code.add(line, look);
+    }
+    let mut lines = code.lines.clone();
+    if !rest.is_empty() {
+        let spans = [Span::styled(rest.to_owned(), plain(look))];
+        lines.extend(wrap(&spans, width, &Margin::all(Span::raw(INDENT))));
+    }
+    *before = Some(code);
+    lines
+}
+
+fn plain(look: &Look) -> Style {
+    match look.palette {
+        Palette::Plain => look.style(Tone::Text),
+        Palette::Dark | Palette::Light => look.style(Tone::Code),
+    }
+}
+
+fn painted(
+    painter: &mut HighlightLines<'static>,
+    grammars: &Grammars,
+    line: &str,
+) -> Vec<Span<'static>> {
+    let with_end = format!("{line}\n");
+    let Ok(pieces) = painter.highlight_line(&with_end, &grammars.syntaxes) else {
+        return vec![Span::raw(line.to_owned())];
+    };
+    let span = |(style, text): (syntect::highlighting::Style, &str)| {
+        Span::styled(text.trim_end_matches('\n').to_owned(), style_of(style))
+    };
+    pieces.into_iter().map(span).filter(|it| !it.content.is_empty()).collect()
+}
+
+fn style_of(style: syntect::highlighting::Style) -> Style {
+    let mut shown = Style::default();
+    let colour = style.foreground;
+    shown = match colour.a {
+        // The theme's way to name one of the terminal's own colours, and its usual one.
+        0 => shown.fg(Color::Indexed(colour.r)),
+        1 => shown,
+        _ => shown.fg(Color::Rgb(colour.r, colour.g, colour.b)),
+    };
+    for (font, modifier) in [
+        (FontStyle::BOLD, Modifier::BOLD),
+        (FontStyle::ITALIC, Modifier::ITALIC),
+        (FontStyle::UNDERLINE, Modifier::UNDERLINED),
+    ] {
+        if style.font_style.contains(font) {
+            shown = shown.add_modifier(modifier);
+        }
+    }
+    shown
+}

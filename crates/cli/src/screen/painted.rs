@@ -1,0 +1,71 @@
+//! Texts that commands make for plain terminals, with our own few colours in them, as lines of the screen.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::screen::clean_text::clean;
+use crate::screen::look::{Look, Tone};
+
+/// The lines of such a text. What is none of our colours is cleaned away.
+pub fn lines(text: &str, look: &Look) -> Vec<Line<'static>> {
+    let mut tone = Tone::Text;
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.split('\n').map(|line| one(line, look, &mut tone)).collect()
+}
+
+fn one(line: &str, look: &Look, tone: &mut Tone) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut rest = line;
+    let mut from = 0;
+    while let Some(at) = rest[from..].find("\u{1b}[").map(|at| at + from) {
+        let codes = &rest[at + 2..];
+        let length = codes.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(codes.len());
+        if !codes[length..].starts_with('m') {
+            from = at + 2;
+            continue;
+        }
+        push(&mut spans, &rest[..at], look.style(*tone));
+        *tone = toned(&codes[..length], *tone);
+        rest = &codes[length + 1..];
+        from = 0;
+    }
+    push(&mut spans, rest, look.style(*tone));
+    Line::from(spans)
+}
+
+fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
+    if !text.is_empty() {
+        spans.push(Span::styled(clean(text), style));
+    }
+}
+
+/// What the codes of `style::paint` mean.
+fn toned(codes: &str, before: Tone) -> Tone {
+    match codes {
+        "" | "0" => Tone::Text,
+        "32" => Tone::Good,
+        "33" => Tone::Doubtful,
+        "31" => Tone::Bad,
+        "2" => Tone::Faint,
+        "1" => Tone::Strong,
+        _ => before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::look::{Palette, Signs};
+    use crate::style::{Meaning, paint};
+
+    #[test]
+    fn our_colours_become_tones_and_others_vanish() {
+        let look = Look { palette: Palette::Dark, signs: Signs::Drawn };
+        let text = format!("a {} b\n\u{1b}[2Jc\n", paint(Meaning::Bad, "bad"));
+        let lines = lines(&text, &look);
+        let shown: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["a bad b", "c"]);
+        assert_eq!(lines[0].spans[1].style, look.style(Tone::Bad));
+        assert_eq!(lines[0].spans[2].style, look.style(Tone::Text));
+    }
+}

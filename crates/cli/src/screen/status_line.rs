@@ -1,0 +1,167 @@
+//! The line at the bottom: who answers, how servers are doing, what it cost, how much is asked, where we are.
+
+use ratatui::text::{Line, Span};
+use switchboard::config::permission::Mode;
+use switchboard::config::shown::printable;
+use switchboard::connection::Status;
+use switchboard::engine::Snapshot;
+use unicode_width::UnicodeWidthStr;
+
+use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::wrapping::shortened;
+
+/// How many failing servers are named.
+const NAMED: usize = 2;
+
+/// What the line says.
+#[derive(Debug, Clone)]
+pub struct StatusLine<'s> {
+    /// The model's name.
+    pub model: Option<&'s str>,
+    /// How many tokens the model looks at, and how many it could.
+    pub context: (u64, Option<u64>),
+    /// What was used in all: read and written.
+    pub used: (u64, u64),
+    /// The servers.
+    pub snapshot: &'s Snapshot,
+    /// How much is asked.
+    pub mode: Mode,
+    /// Where we are.
+    pub folder: &'s str,
+}
+
+impl StatusLine<'_> {
+    /// The line for a width. What matters less is left out where there is no room.
+    pub fn line(&self, width: usize, look: &Look) -> Line<'static> {
+        let dot = match look.signs {
+            Signs::Drawn => " · ",
+            Signs::Ascii => " | ",
+        };
+        // The pieces in the order in which they stand, each with its weight: the lightest goes first.
+        let mut pieces: Vec<(u8, Span<'static>)> = vec![
+            (4, self.model_piece(look)),
+            (5, self.servers_piece(look)),
+            (2, self.tokens_piece(look)),
+            (3, self.mode_piece(look)),
+            (1, Span::styled(shortened(self.folder, 30), look.style(Tone::Faint))),
+        ];
+        pieces.retain(|(_, span)| !span.content.is_empty());
+        let wide = |pieces: &[(u8, Span<'static>)]| {
+            let text: usize = pieces.iter().map(|(_, it)| it.content.width()).sum();
+            text + dot.width() * pieces.len().saturating_sub(1)
+        };
+        while wide(&pieces) > width && pieces.len() > 1 {
+            let lightest = (0..pieces.len()).min_by_key(|at| pieces[*at].0).unwrap_or(0);
+            pieces.remove(lightest);
+        }
+        let mut spans = Vec::new();
+        for (_, piece) in pieces {
+            if !spans.is_empty() {
+                spans.push(Span::styled(dot, look.style(Tone::Faint)));
+            }
+            spans.push(piece);
+        }
+        Line::from(spans)
+    }
+
+    fn model_piece(&self, look: &Look) -> Span<'static> {
+        match self.model {
+            Some(model) => Span::styled(shortened(&printable(model), 40), look.style(Tone::Accent)),
+            None => Span::styled("no model", look.style(Tone::Doubtful)),
+        }
+    }
+
+    fn servers_piece(&self, look: &Look) -> Span<'static> {
+        let servers = &self.snapshot.servers;
+        let is_ready = |status: &Status| *status == Status::Connected;
+        let ready = servers.values().filter(|it| is_ready(&it.status)).count();
+        let bad: Vec<String> = servers
+            .values()
+            .filter(|it| it.status.is_settled() && !is_ready(&it.status))
+            .map(|it| printable(&it.name))
+            .collect();
+        let mut text = match servers.len() {
+            0 => "no servers".to_owned(),
+            1 => format!("{ready}/1 server"),
+            all => format!("{ready}/{all} servers"),
+        };
+        if !bad.is_empty() {
+            let named: Vec<&str> = bad.iter().take(NAMED).map(String::as_str).collect();
+            let more = bad.len() - named.len();
+            let more = if more > 0 { format!(" +{more}") } else { String::new() };
+            text.push_str(&format!(" (not: {}{more})", shortened(&named.join(", "), 30)));
+        }
+        let tone = match (bad.is_empty(), ready == servers.len()) {
+            (false, _) => Tone::Bad,
+            (true, true) => Tone::Good,
+            (true, false) => Tone::Doubtful,
+        };
+        Span::styled(text, look.style(tone))
+    }
+
+    fn tokens_piece(&self, look: &Look) -> Span<'static> {
+        let (input, output) = self.used;
+        if input + output == 0 {
+            return Span::raw("");
+        }
+        let (context, window) = self.context;
+        let share = match window {
+            Some(window) if window > 0 => {
+                format!(", {} % of context", context.saturating_mul(100) / window)
+            }
+            Some(_) | None => String::new(),
+        };
+        let text = format!("{} tokens{share}", thousands(input + output));
+        let is_full = window.is_some_and(|it| context.saturating_mul(10) > it.saturating_mul(8));
+        Span::styled(text, look.style(if is_full { Tone::Doubtful } else { Tone::Faint }))
+    }
+
+    fn mode_piece(&self, look: &Look) -> Span<'static> {
+        let tone = match self.mode {
+            Mode::Default => Tone::Faint,
+            Mode::Plan => Tone::Good,
+            Mode::DontAsk | Mode::AcceptEdits => Tone::Doubtful,
+            Mode::Bypass => Tone::Bad,
+        };
+        Span::styled(self.mode.id(), look.style(tone))
+    }
+}
+
+/// A number as people read it.
+fn thousands(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", number / 1_000, number % 1_000 / 100),
+        1_000_000.. => format!("{}.{}M", number / 1_000_000, number % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::look::Palette;
+
+    #[track_caller]
+    fn check(width: usize, expected: &str) {
+        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+        let line = StatusLine {
+            model: Some("some-model"),
+            context: (50_000, Some(200_000)),
+            used: (60_000, 1_234),
+            snapshot: &Snapshot::default(),
+            mode: Mode::AcceptEdits,
+            folder: "~/project",
+        };
+        assert_eq!(line.line(width, &look).to_string(), expected);
+    }
+
+    #[test]
+    fn what_matters_less_yields_first() {
+        check(
+            100,
+            "some-model · no servers · 61.2k tokens, 25 % of context · acceptEdits · ~/project",
+        );
+        check(60, "some-model · no servers · acceptEdits");
+        check(20, "no servers");
+    }
+}

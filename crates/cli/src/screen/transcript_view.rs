@@ -1,0 +1,520 @@
+//! What was said and done, from the top to the bottom, as lines of the screen. Lines are made once for a width and kept;
+//! what is not looked at is not made.
+
+use std::time::{Duration, Instant};
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use switchboard_chat::happening::{CallEnd, CallSeen};
+
+use crate::screen::cards::Card;
+use crate::screen::clean_text::clean;
+use crate::screen::look::{Look, Palette, Signs, Tone};
+use crate::screen::markdown::{self, Answer};
+use crate::screen::painted;
+use crate::screen::wrapping::{Margin, wrap, wrap_text};
+
+/// How much of something is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The beginning.
+    Folded,
+    /// All of it.
+    Whole,
+}
+
+impl Detail {
+    fn other(self) -> Detail {
+        match self {
+            Detail::Folded => Detail::Whole,
+            Detail::Whole => Detail::Folded,
+        }
+    }
+}
+
+/// Something that was said or done.
+#[derive(Debug)]
+enum Body {
+    /// The person said it.
+    Person(String),
+    /// The model said it.
+    Answer(Answer),
+    /// The model thought it.
+    Thought(String),
+    /// A call.
+    Call(Card),
+    /// We say it; with our own colours.
+    Note(String),
+    /// We say that something went wrong, and what helps.
+    Fault(String),
+}
+
+#[derive(Debug)]
+struct Entry {
+    body: Body,
+    /// Where it differs from all others.
+    detail: Option<Detail>,
+    laid: Option<Laid>,
+}
+
+#[derive(Debug)]
+struct Laid {
+    width: usize,
+    detail: Detail,
+    edition: u64,
+    lines: Vec<Line<'static>>,
+    /// How many of the lines stay when the text goes on.
+    settled: usize,
+}
+
+/// A line of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Spot {
+    entry: usize,
+    line: usize,
+}
+
+/// What the eye is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaze {
+    /// The end, whatever comes.
+    Bottom,
+    /// Something further up: the first line that is shown, and what was the end when the eye left it.
+    At { top: Spot, end: Spot },
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct Transcript {
+    entries: Vec<Entry>,
+    gaze: Gaze,
+    detail: Detail,
+    /// The card that was chosen.
+    chosen: Option<usize>,
+    width: usize,
+    height: usize,
+    look: Look,
+    now: Instant,
+}
+
+impl Transcript {
+    /// Nothing yet.
+    pub fn new(now: Instant) -> Transcript {
+        Transcript {
+            entries: Vec::new(),
+            gaze: Gaze::Bottom,
+            detail: Detail::Folded,
+            chosen: None,
+            width: 80,
+            height: 20,
+            look: Look { palette: Palette::Plain, signs: Signs::Ascii },
+            now,
+        }
+    }
+
+    /// Is there anything?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes everything away.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.gaze = Gaze::Bottom;
+        self.chosen = None;
+    }
+
+    /// The person said something.
+    pub fn person(&mut self, text: &str) {
+        self.push(Body::Person(clean(text)));
+    }
+
+    /// We say something; the text may hold our own colours.
+    pub fn note(&mut self, text: &str) {
+        self.push(Body::Note(text.to_owned()));
+    }
+
+    /// We say that something went wrong; the text may hold our own colours.
+    pub fn fault(&mut self, text: &str) {
+        self.push(Body::Fault(text.to_owned()));
+    }
+
+    /// The model goes on with its words.
+    pub fn answer(&mut self, text: &str) {
+        if let Some(Entry { body: Body::Answer(answer), .. }) = self.entries.last_mut() {
+            answer.push(text);
+            return;
+        }
+        let mut answer = Answer::default();
+        answer.push(text);
+        self.push(Body::Answer(answer));
+    }
+
+    /// The model goes on thinking.
+    pub fn thought(&mut self, text: &str) {
+        if let Some(Entry { body: Body::Thought(thought), laid, .. }) = self.entries.last_mut() {
+            thought.push_str(text);
+            *laid = None;
+            return;
+        }
+        self.push(Body::Thought(text.to_owned()));
+    }
+
+    /// What the model said of this answer so far does not count.
+    pub fn take_back_answer(&mut self) {
+        while let Some(Entry { body: Body::Answer(_) | Body::Thought(_), .. }) = self.entries.last()
+        {
+            self.entries.pop();
+        }
+        self.keep_gaze();
+    }
+
+    /// A call begins.
+    pub fn call(&mut self, call: CallSeen, now: Instant) {
+        self.push(Body::Call(Card::new(call, now)));
+    }
+
+    /// A call says how far it is.
+    pub fn advance(&mut self, id: &str, done: f64, of: Option<f64>, message: Option<String>) {
+        if let Some((card, _)) = self.card(id) {
+            card.advance(done, of, message);
+        }
+    }
+
+    /// A call has ended.
+    pub fn end_call(&mut self, id: &str, how: CallEnd, text: &str, took: Duration) {
+        if let Some((card, laid)) = self.card(id) {
+            card.end(how, text, took);
+            *laid = None;
+        }
+    }
+
+    /// Does something in it move?
+    pub fn is_moving(&self) -> bool {
+        let is_running = |it: &Entry| matches!(&it.body, Body::Call(card) if card.is_running());
+        self.entries.iter().rev().take(64).any(is_running)
+    }
+
+    fn card(&mut self, id: &str) -> Option<(&mut Card, &mut Option<Laid>)> {
+        self.entries.iter_mut().rev().find_map(|entry| match &mut entry.body {
+            Body::Call(card) if &*card.id == id => Some((card, &mut entry.laid)),
+            Body::Call(_)
+            | Body::Person(_)
+            | Body::Answer(_)
+            | Body::Thought(_)
+            | Body::Note(_)
+            | Body::Fault(_) => None,
+        })
+    }
+
+    fn push(&mut self, body: Body) {
+        self.entries.push(Entry { body, detail: None, laid: None });
+    }
+
+    /// Folds and unfolds: the card that was chosen, or everything.
+    pub fn toggle_detail(&mut self) {
+        match self.chosen.and_then(|at| self.entries.get_mut(at)) {
+            Some(entry) => {
+                entry.detail = Some(entry.detail.unwrap_or(self.detail).other());
+            }
+            None => {
+                self.detail = self.detail.other();
+                for entry in &mut self.entries {
+                    entry.detail = None;
+                }
+            }
+        }
+    }
+
+    /// Chooses the card before the chosen one, or the last.
+    pub fn choose_before(&mut self) {
+        let end = self.chosen.unwrap_or(self.entries.len());
+        let found = self.entries[..end].iter().rposition(is_foldable);
+        if let Some(found) = found {
+            self.chosen = Some(found);
+            self.reveal(found);
+        }
+    }
+
+    /// Chooses the card after the chosen one; after the last, none.
+    pub fn choose_after(&mut self) {
+        let Some(chosen) = self.chosen else { return };
+        let found = self.entries.iter().skip(chosen + 1).position(is_foldable);
+        self.chosen = found.map(|at| at + chosen + 1);
+        match self.chosen {
+            Some(found) => self.reveal(found),
+            None => self.look_at_bottom(),
+        }
+    }
+
+    /// Is a card chosen?
+    pub fn has_chosen(&self) -> bool {
+        self.chosen.is_some()
+    }
+
+    /// Chooses nothing.
+    pub fn choose_none(&mut self) {
+        self.chosen = None;
+    }
+
+    fn reveal(&mut self, entry: usize) {
+        let (top, bottom) = (self.top(), self.bottom_top());
+        let spot = Spot { entry, line: 0 };
+        let last = self.forward(top, self.height.saturating_sub(1));
+        if spot < top || spot > last {
+            let end = self.last_line();
+            self.gaze = if spot >= bottom { Gaze::Bottom } else { Gaze::At { top: spot, end } };
+        }
+    }
+
+    /// Looks further up.
+    pub fn scroll_up(&mut self, lines: usize) {
+        let top = self.top();
+        let top = self.backward(top, lines);
+        if top < self.bottom_top() {
+            let end = match self.gaze {
+                Gaze::Bottom => self.last_line(),
+                Gaze::At { end, .. } => end,
+            };
+            self.gaze = Gaze::At { top, end };
+        }
+    }
+
+    /// Looks further down.
+    pub fn scroll_down(&mut self, lines: usize) {
+        let Gaze::At { top, end } = self.gaze else { return };
+        let top = self.forward(top, lines);
+        self.gaze = match top < self.bottom_top() {
+            true => Gaze::At { top, end },
+            false => Gaze::Bottom,
+        };
+    }
+
+    /// One page, with a line of the last one.
+    pub fn page(&self) -> usize {
+        self.height.saturating_sub(1).max(1)
+    }
+
+    /// Looks at the beginning.
+    pub fn look_at_top(&mut self) {
+        let end = self.last_line();
+        let top = Spot { entry: 0, line: 0 };
+        if top < self.bottom_top() {
+            self.gaze = Gaze::At { top, end };
+        }
+    }
+
+    /// Looks at the end.
+    pub fn look_at_bottom(&mut self) {
+        self.gaze = Gaze::Bottom;
+    }
+
+    /// How many lines came since the eye left the end; none where it is there.
+    pub fn unseen(&mut self) -> Option<usize> {
+        let Gaze::At { end, .. } = self.gaze else { return None };
+        let mut count = 0;
+        for entry in end.entry..self.entries.len() {
+            count += self.height_of(entry);
+        }
+        Some(count.saturating_sub(end.line))
+    }
+
+    /// Draws what the eye is on.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, now: Instant) {
+        if (self.width, self.look) != (usize::from(area.width), *look) {
+            self.width = usize::from(area.width);
+            self.look = *look;
+        }
+        self.height = usize::from(area.height);
+        self.now = now;
+        self.keep_gaze();
+        let Spot { mut entry, mut line } = self.top();
+        let mut y = area.top();
+        while y < area.bottom() && entry < self.entries.len() {
+            let is_chosen = self.chosen == Some(entry);
+            let accent = self.look.style(Tone::Accent);
+            let lines = &self.laid(entry).lines;
+            for shown in lines.iter().skip(line) {
+                if y >= area.bottom() {
+                    break;
+                }
+                let buffer = frame.buffer_mut();
+                buffer.set_line(area.x, y, shown, area.width);
+                if is_chosen && area.width > 0 && !shown.spans.is_empty() {
+                    buffer[(area.x, y)].set_style(accent);
+                }
+                y += 1;
+            }
+            entry += 1;
+            line = 0;
+        }
+    }
+
+    /// A gaze at something that is gone goes to the end.
+    fn keep_gaze(&mut self) {
+        if let Gaze::At { top, .. } = self.gaze
+            && (top.entry >= self.entries.len() || top >= self.bottom_top())
+        {
+            self.gaze = Gaze::Bottom;
+        }
+    }
+
+    fn top(&mut self) -> Spot {
+        match self.gaze {
+            Gaze::Bottom => self.bottom_top(),
+            Gaze::At { top, .. } => top,
+        }
+    }
+
+    /// The first line that is shown while the eye is on the end.
+    fn bottom_top(&mut self) -> Spot {
+        let end = self.end();
+        self.backward(end, self.height)
+    }
+
+    /// The place behind the last line, as a part of its entry: the entry may go on.
+    fn last_line(&mut self) -> Spot {
+        match self.entries.len().checked_sub(1) {
+            Some(entry) => Spot { entry, line: self.height_of(entry) },
+            None => self.end(),
+        }
+    }
+
+    /// The place behind the last line.
+    fn end(&self) -> Spot {
+        Spot { entry: self.entries.len(), line: 0 }
+    }
+
+    fn backward(&mut self, from: Spot, mut lines: usize) -> Spot {
+        let Spot { mut entry, mut line } = from;
+        loop {
+            if lines <= line {
+                return Spot { entry, line: line - lines };
+            }
+            if entry == 0 {
+                return Spot { entry: 0, line: 0 };
+            }
+            lines -= line;
+            entry -= 1;
+            line = self.height_of(entry);
+        }
+    }
+
+    fn forward(&mut self, from: Spot, mut lines: usize) -> Spot {
+        let Spot { mut entry, mut line } = from;
+        while entry < self.entries.len() {
+            let left = self.height_of(entry).saturating_sub(line);
+            if lines < left {
+                return Spot { entry, line: line + lines };
+            }
+            lines -= left;
+            entry += 1;
+            line = 0;
+        }
+        self.end()
+    }
+
+    fn height_of(&mut self, entry: usize) -> usize {
+        self.laid(entry).lines.len()
+    }
+
+    /// The lines of an entry, made anew where they are not what they should be.
+    fn laid(&mut self, at: usize) -> &Laid {
+        let is_apart = at > 0 && stands_apart(&self.entries[at - 1].body, &self.entries[at].body);
+        let (width, look, now) = (self.width, self.look, self.now);
+        let entry = &mut self.entries[at];
+        let detail = entry.detail.unwrap_or(self.detail);
+        let edition = markdown::edition(look.palette);
+        let is_kept = entry.laid.as_ref().is_some_and(|laid| {
+            let is_same = (laid.width, laid.detail) == (width, detail);
+            is_same
+                && match &entry.body {
+                    Body::Answer(answer) => laid.edition == edition && !answer.has_news(),
+                    Body::Call(card) => !card.is_running(),
+                    Body::Person(_) | Body::Thought(_) | Body::Note(_) | Body::Fault(_) => true,
+                }
+        });
+        if !is_kept {
+            let before = entry.laid.take().filter(|it| it.width == width && it.edition == edition);
+            let gap = usize::from(is_apart);
+            let (mut lines, settled) = match (&mut entry.body, before) {
+                (Body::Answer(answer), Some(mut before)) => {
+                    before.lines.truncate(before.settled.max(gap));
+                    let settled = answer.go_on(&mut before.lines, width, &look);
+                    (before.lines, settled)
+                }
+                (Body::Answer(answer), None) => {
+                    let mut lines = vec![Line::default(); gap];
+                    answer.begin_anew();
+                    let settled = answer.go_on(&mut lines, width, &look);
+                    (lines, settled)
+                }
+                (body, _) => {
+                    let mut lines = vec![Line::default(); gap];
+                    lines.extend(lines_of(body, width, detail, (&look, now)));
+                    (lines, 0)
+                }
+            };
+            lines.shrink_to_fit();
+            entry.laid = Some(Laid { width, detail, edition, lines, settled });
+        }
+        entry.laid.as_ref().expect("it was just made where it was missing")
+    }
+}
+
+fn is_foldable(entry: &Entry) -> bool {
+    matches!(entry.body, Body::Call(_) | Body::Thought(_))
+}
+
+/// Is there an empty line between the two?
+fn stands_apart(before: &Body, this: &Body) -> bool {
+    !matches!((before, this), (Body::Note(_), Body::Note(_)))
+}
+
+fn lines_of(
+    body: &Body,
+    width: usize,
+    detail: Detail,
+    (look, now): (&Look, Instant),
+) -> Vec<Line<'static>> {
+    match body {
+        Body::Person(text) => {
+            let mark = Span::styled("> ", look.style(Tone::Accent));
+            wrap_text(text, look.style(Tone::Strong), width, &Margin::hanging(mark))
+        }
+        Body::Thought(text) => thought_lines(text, width, detail, look),
+        Body::Call(card) => card.lines(width, detail, look, now),
+        Body::Note(text) => {
+            let lines = painted::lines(text, look);
+            lines.iter().flat_map(|it| wrap(&it.spans, width, &Margin::none())).collect()
+        }
+        Body::Fault(text) => {
+            let sign = match look.signs {
+                Signs::Drawn => "✗ ",
+                Signs::Ascii => "! ",
+            };
+            let mut margin = Margin::hanging(Span::styled(sign, look.style(Tone::Bad)));
+            let mut lines = Vec::new();
+            for line in painted::lines(text, look) {
+                lines.extend(wrap(&line.spans, width, &margin));
+                margin.first.clone_from(&margin.rest);
+            }
+            lines
+        }
+        Body::Answer(_) => Vec::new(),
+    }
+}
+
+fn thought_lines(text: &str, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
+    let style = look.style(Tone::Faint);
+    let text = clean(text.trim());
+    match detail {
+        Detail::Whole => wrap_text(&text, style, width, &Margin::all(Span::styled("  ", style))),
+        Detail::Folded => {
+            let first = text.lines().next().unwrap_or_default();
+            let line = format!("thought: {first}");
+            vec![Line::from(Span::styled(crate::screen::wrapping::shortened(&line, width), style))]
+        }
+    }
+}

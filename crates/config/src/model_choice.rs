@@ -1,0 +1,167 @@
+//! Reads `model` of a settings file: which language model answers, where it is and what to show there. Whoever can
+//! change a project must not send a person's words elsewhere, so no project file is asked.
+
+use crate::document::Member;
+use crate::problem::Reporter;
+use crate::section::Section;
+use crate::settings::{SettingsKey, key};
+use crate::source::Origin;
+use crate::template::Template;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "model";
+
+/// Every key of `model`.
+pub const KEYS: &[SettingsKey] = &[
+    key(
+        "provider",
+        "string",
+        true,
+        "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
+    ),
+    key("name", "string", true, "what its provider calls it"),
+    key(
+        "baseUrl",
+        "string",
+        true,
+        "where it is, if not at its provider's; https only, or this machine",
+    ),
+    key(
+        "apiKey",
+        "string",
+        true,
+        "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
+    ),
+    key("maxTokens", "number", true, "the longest answer, in tokens"),
+    key("window", "number", true, "how much it can look at, in tokens, where that is not known"),
+    key(
+        "thinking",
+        "number",
+        true,
+        "how many tokens it may think with, where its provider wants to be told",
+    ),
+];
+
+/// How a model is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// Anthropic's messages.
+    Anthropic,
+    /// OpenAI's chat completions, which many others speak too.
+    OpenAi,
+    /// OpenAI's responses.
+    OpenAiResponses,
+}
+
+impl Provider {
+    /// Every one.
+    pub const ALL: [Provider; 3] =
+        [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses];
+
+    /// The word for it.
+    pub fn id(self) -> &'static str {
+        match self {
+            Provider::Anthropic => "anthropic",
+            Provider::OpenAi => "openai",
+            Provider::OpenAiResponses => "openai-responses",
+        }
+    }
+
+    /// The provider that this is the word for.
+    pub fn parse(word: &str) -> Option<Provider> {
+        Provider::ALL.into_iter().find(|it| it.id() == word)
+    }
+}
+
+/// What a person says of the model to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// How it is spoken to.
+    pub provider: Provider,
+    /// What it is called there.
+    pub name: Option<String>,
+    /// Where it is.
+    pub base_url: Option<String>,
+    /// What to show there.
+    pub api_key: Option<Template>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// How much it can look at, in tokens.
+    pub window: Option<u64>,
+    /// How many tokens it may think with.
+    pub thinking: Option<u64>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// Reads it out of a settings file's members.
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelChoice> {
+    let mut section = Section::open(members, KEY, KEYS, reporter)?;
+    let provider =
+        section.one_of("provider", "`anthropic`, `openai` or `openai-responses`", Provider::parse);
+    let (name, base_url) = (section.text("name"), section.address("baseUrl"));
+    let api_key = section.template("apiKey");
+    let (max_tokens, window) = (section.count("maxTokens"), section.count("window"));
+    let thinking = section.count("thinking");
+    Some(ModelChoice {
+        provider: provider?,
+        name: name.filter(|it| !it.trim().is_empty()),
+        base_url,
+        api_key,
+        max_tokens,
+        window,
+        thinking,
+        origin: section.origin(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+    }
+
+    #[test]
+    fn a_model_is_read_and_what_makes_no_sense_is_reported() {
+        let good = read(
+            r#"{"model": {"provider": "openai", "name": "m", "baseUrl": "http://localhost:1/v1", "apiKey": "${K}", "maxTokens": 9, "window": 10}}"#,
+        );
+        assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);
+        let model = good.model.expect("it is there");
+        assert_eq!((model.provider, model.name.as_deref()), (Provider::OpenAi, Some("m")));
+        assert_eq!((model.max_tokens, model.window), (Some(9), Some(10)));
+        for (text, key) in [
+            (r#"{"model": "m"}"#, "model"),
+            (r#"{"model": {}}"#, "model.provider"),
+            (r#"{"model": {"provider": "elsewhere"}}"#, "model.provider"),
+        ] {
+            let bad = read(text);
+            let keys: Vec<_> =
+                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+            assert_eq!((keys, bad.model), (vec![key], None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_and_a_number_that_is_none_are_said_and_cost_nothing_else() {
+        let odd = read(
+            r#"{"model": {"provider": "anthropic", "nmae": "m", "maxTokens": -1, "baseUrl": "http://example.com"}}"#, // misspelt on purpose
+        );
+        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        assert_eq!(keys, ["model.nmae", "model.baseUrl", "model.maxTokens"]); // misspelt on purpose
+        assert!(odd.model.is_some_and(|it| it.max_tokens.is_none() && it.base_url.is_none()));
+    }
+
+    #[test]
+    fn a_projects_file_chooses_no_model() {
+        let source = Source::file(Scope::Project, ".mcp.json");
+        let project = Settings::read_project(&source, r#"{"model": {"provider": "anthropic"}}"#);
+        assert_eq!(project.model, None);
+    }
+}

@@ -1,0 +1,68 @@
+//! An answer as the chunks of OpenAI's chat completions.
+
+use serde_json::{Value, json};
+
+use super::{Ending, Frame, Piece, halves, has_calls};
+
+pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
+    let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
+    let mut calls = 0;
+    for piece in pieces {
+        match piece {
+            Piece::Say(text) if ending == Ending::Refusal => {
+                frames.push(delta(json!({"refusal": text})));
+            }
+            Piece::Say(text) => frames.push(delta(json!({"content": text}))),
+            Piece::Think(text) => frames.push(delta(json!({"reasoning_content": text}))),
+            Piece::Call { id, tool, arguments } => {
+                let [first, second] = halves(arguments);
+                let function = json!({"name": tool, "arguments": ""});
+                let begun =
+                    json!({"index": calls, "id": id, "type": "function", "function": function});
+                frames.push(delta(json!({"tool_calls": [begun]})));
+                for half in [first, second] {
+                    let more = json!({"index": calls, "function": {"arguments": half}});
+                    frames.push(delta(json!({"tool_calls": [more]})));
+                }
+                calls += 1;
+            }
+            Piece::Stall => frames.push(Frame::Stall),
+            Piece::BreakOff => frames.push(Frame::BreakOff),
+            Piece::Overloaded => {
+                let error = json!({"type": "server_error", "code": "rate_limit_exceeded", "message": "Overloaded"});
+                frames.push(event(json!({"error": error})));
+            }
+        }
+    }
+    let reason = match ending {
+        Ending::Done if has_calls(pieces) => "tool_calls",
+        Ending::Done | Ending::Refusal => "stop",
+        Ending::Length => "length",
+        Ending::Silence => return frames,
+    };
+    let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
+    frames.push(event(chunk(json!([choice]), Value::Null)));
+    let usage = json!({
+        "prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107,
+        "prompt_tokens_details": {"cached_tokens": 30},
+    });
+    frames.push(event(chunk(json!([]), usage)));
+    frames.push(Frame::Event("data: [DONE]\n\n".to_owned()));
+    frames
+}
+
+fn delta(delta: Value) -> Frame {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
+    event(chunk(json!([choice]), Value::Null))
+}
+
+fn chunk(choices: Value, usage: Value) -> Value {
+    json!({
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted",
+        "choices": choices, "usage": usage,
+    })
+}
+
+fn event(value: Value) -> Frame {
+    Frame::Event(format!("data: {value}\n\n"))
+}

@@ -1,0 +1,99 @@
+//! What the services have against a request, as far as a conversation can be wrong.
+
+use std::collections::BTreeSet;
+
+use axum::http::HeaderMap;
+use serde_json::Value;
+
+use super::{KEY, Shape};
+
+/// What is wrong with a request: the status and the words.
+pub(super) fn to(shape: Shape, headers: &HeaderMap, body: Option<&Value>) -> Option<(u16, String)> {
+    let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let is_known = match shape {
+        Shape::Messages => header("x-api-key") == KEY,
+        Shape::Completions | Shape::Responses => header("authorization") == format!("Bearer {KEY}"),
+    };
+    if !is_known {
+        let shown = format!("{}{}", header("x-api-key"), header("authorization"));
+        return Some((401, format!("invalid key: {shown}")));
+    }
+    let Some(body) = body else { return Some((400, "the body is no JSON".to_owned())) };
+    if body["stream"] != true {
+        return Some((400, "only streams are served here".to_owned()));
+    }
+    let wrong = match shape {
+        Shape::Messages => messages(headers, body),
+        Shape::Completions => completions(body),
+        Shape::Responses => responses(body),
+    };
+    wrong.map(|message| (400, message))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn ids<'a>(items: impl Iterator<Item = &'a Value>, kind: &str, name: &str) -> BTreeSet<String> {
+    let of_kind = items.filter(|it| it["type"] == kind || it["role"] == kind);
+    of_kind.map(|it| it[name].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn messages(headers: &HeaderMap, body: &Value) -> Option<String> {
+    if !headers.contains_key("anthropic-version") || !body["max_tokens"].is_u64() {
+        return Some("anthropic-version and max_tokens are required".to_owned());
+    }
+    let all: Vec<&Value> = list(&body["messages"]).collect();
+    if all.first().is_none_or(|it| it["role"] != "user") {
+        return Some("the first message must be a user's".to_owned());
+    }
+    for pair in all.windows(2) {
+        if pair[0]["role"] == pair[1]["role"] {
+            return Some("roles must alternate".to_owned());
+        }
+    }
+    let mut wanted = BTreeSet::new();
+    for message in &all {
+        let results = ids(list(&message["content"]), "tool_result", "tool_use_id");
+        if results != wanted {
+            return Some(format!("tool_use ids {wanted:?} have the results {results:?}"));
+        }
+        wanted = ids(list(&message["content"]), "tool_use", "id");
+        let is_empty = |it: &Value| it["type"] == "text" && it["text"] == "";
+        let inner = list(&message["content"]).flat_map(|it| list(&it["content"]));
+        if list(&message["content"]).chain(inner).any(is_empty) {
+            return Some("text content blocks must be non-empty".to_owned());
+        }
+        if list(&message["content"]).any(|it| it["type"] == "tool_use" && !it["input"].is_object())
+        {
+            return Some("input must be an object".to_owned());
+        }
+    }
+    let marks = body.to_string().matches("\"cache_control\"").count();
+    (marks > 4).then(|| "at most 4 blocks with cache_control".to_owned())
+}
+
+fn completions(body: &Value) -> Option<String> {
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for message in list(&body["messages"]) {
+        if message["role"] == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            if !wanted.remove(id) || !message["content"].is_string() {
+                return Some(format!("`{id}` is the result of no call before it, or no text"));
+            }
+            continue;
+        }
+        if !wanted.is_empty() {
+            return Some(format!("the calls {wanted:?} have no results"));
+        }
+        let calls = list(&message["tool_calls"]);
+        wanted = calls.map(|it| it["id"].as_str().unwrap_or_default().to_owned()).collect();
+    }
+    (!wanted.is_empty()).then(|| format!("the calls {wanted:?} have no results"))
+}
+
+fn responses(body: &Value) -> Option<String> {
+    let calls = ids(list(&body["input"]), "function_call", "call_id");
+    let outputs = ids(list(&body["input"]), "function_call_output", "call_id");
+    (calls != outputs).then(|| format!("the calls {calls:?} have the outputs {outputs:?}"))
+}

@@ -6,7 +6,7 @@ pub mod bare_proxy;
 mod contender;
 mod load;
 mod memory;
-mod needs;
+pub mod needs;
 mod page;
 mod peers;
 

@@ -2,6 +2,7 @@
 //! This file picks the benchmark; each benchmark is a file of its own.
 
 mod calls;
+mod face;
 mod facts;
 mod failure;
 mod fleet;
@@ -35,6 +36,8 @@ What:
   calls [stdio|http]
                  what one call costs through our own peer, next to the official SDKs' clients;
                  installs those into bench/.peers; one transport alone is printed and not kept
+  face           what a person at the terminal feels: from a key to the screen, the first frame, and what the
+                 screen costs while nothing happens; SWB_BIN as above
   fleet          fifty servers at once, and what `swb` needs while ten are connected and nothing happens;
                  SWB_BIN as above
   gateway [http|stdio|memory]
@@ -65,6 +68,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
     match what.as_ref() {
         "list" => list::run(&Workplace::from_environment()?),
         "calls" => calls::run(&Workplace::from_environment()?, rest),
+        "face" => face::run(&Workplace::from_environment()?),
         "fleet" => fleet::run(&Workplace::from_environment()?),
         "gateway" => gateway::run(&Workplace::from_environment()?, rest),
         "pool" => pool::run(&Workplace::from_environment()?),

@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
 
 use memchr::memchr;
 use memchr::memmem::find;
@@ -18,10 +20,12 @@ pub const WORD: &str = "__echo";
 
 const READ_SIZE: usize = 64 * 1024;
 
-/// Serves until the other side has gone: `stdio`, `http`, or the bare `pipe` and `tcp` without any protocol.
+/// Serves until the other side has gone: `stdio`, the same `restless` or `mute`, `http`, or the bare `pipe` and `tcp` without any protocol.
 pub fn run(kind: &str) -> Result<(), Failure> {
     let result = match kind {
         "stdio" => over_stdio(),
+        "restless" => restlessly(),
+        "mute" => mutely(),
         "http" => over_http::serve(),
         "pipe" => {
             streams().and_then(|(mut input, mut output)| floor::pong(&mut input, &mut output))
@@ -37,6 +41,29 @@ fn streams() -> io::Result<(File, File)> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     Ok((File::from(input), File::from(output)))
+}
+
+/// Says ten times a second that there are other tools.
+fn restlessly() -> io::Result<()> {
+    const OTHERS: &[u8] =
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
+    let (_, mut output) = streams()?;
+    // Ends with the process, or when nobody reads any more.
+    thread::spawn(move || {
+        loop {
+            thread::sleep(Duration::from_millis(100));
+            if output.write_all(OTHERS).is_err() {
+                return;
+            }
+        }
+    });
+    over_stdio()
+}
+
+/// Reads, and never says a word.
+fn mutely() -> io::Result<()> {
+    let (mut input, _) = streams()?;
+    io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
 fn over_stdio() -> io::Result<()> {
@@ -91,7 +118,7 @@ impl Text {
             out.extend_from_slice(b",\"result\":{\"protocolVersion\":");
             out.extend_from_slice(version);
             out.extend_from_slice(
-                b",\"capabilities\":{\"tools\":{}},\"serverInfo\":{\"name\":\"echo\",\"version\":\"1\"}}}",
+                b",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"echo\",\"version\":\"1\"}}}",
             );
         } else if find(message, b"\"tools/list\"").is_some() {
             out.extend_from_slice(

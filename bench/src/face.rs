@@ -1,0 +1,201 @@
+//! What a person at the terminal feels: from a key to the screen while fifty servers change and the transcript is long,
+//! the first frame, and what the screen costs while nothing happens. Writes the report page and prints it.
+
+mod pseudo_terminal;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::calls::server::echo_command;
+use crate::facts;
+use crate::failure::Failure;
+use crate::gateway::needs;
+use crate::scene::Scene;
+use crate::table::{self, milliseconds};
+use crate::workplace::Workplace;
+use pseudo_terminal::PseudoTerminal;
+
+/// How many servers change while keys are typed, and how long the transcript is.
+const RESTLESS: usize = 50;
+const LINES: usize = 10_000;
+const KEYS: usize = 400;
+/// A quick typist's time between two keys.
+const BETWEEN_KEYS: Duration = Duration::from_millis(25);
+/// A sign that is on no screen by itself.
+const SIGN: &str = "Ω";
+
+/// How many servers are configured for the first frame, and how often it is looked at.
+const CONFIGURED: usize = 40;
+const STARTS: usize = 20;
+/// What is on the first frame.
+const FIRST: &[u8] = b"Switchboard";
+
+const IDLE: usize = 10;
+const SETTLING: Duration = Duration::from_secs(6);
+const IDLING: Duration = Duration::from_secs(20);
+
+/// The longest that is waited for anything on the screen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs the benchmark.
+pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+    let place = Place { swb: workplace.swb()?, search_path: workplace.search_path.clone() };
+    let calm = place.keys(IDLE, "stdio", 0)?;
+    let stirred = place.keys(RESTLESS, "restless", LINES)?;
+    let starts = place.starts()?;
+    let idle = place.idle()?;
+    let keys = |label: &str, times: &[Duration]| {
+        let mut cells = vec![label.to_owned()];
+        cells.extend([50, 90, 99, 100].map(|part| milliseconds(percentile(times, part))));
+        cells
+    };
+    let header = ["from a key to the screen, ms", "p50", "p90", "p99", "longest"];
+    let rows = [
+        keys(&format!("{IDLE} servers that rest, a new transcript"), &calm),
+        keys(&format!("{RESTLESS} servers that change, {LINES} lines"), &stirred),
+    ];
+    let first = ["the first frame, ms", "p50", "p90", "longest"];
+    let mut frames = vec![format!("{CONFIGURED} servers configured, none of them ready")];
+    frames.extend([50, 90, 100].map(|part| milliseconds(percentile(&starts, part))));
+    let page = format!(
+        "\
+# The screen
+
+Written by `cargo xtask bench face`. Machine: {}.
+
+The program runs at a pseudo-terminal of 120 × 40. A key is on the screen when the bytes that draw its sign have been written. {KEYS} keys are
+typed, one every {} ms. A server that changes says ten times a second that its tools are others, and is asked for them.
+
+{}
+Limit: 16 ms at p99 with {RESTLESS} servers that change and {LINES} lines: {}.
+
+{}
+Limit: 50 ms: {}.
+
+While nothing happens, with {IDLE} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
+",
+        facts::line(),
+        BETWEEN_KEYS.as_millis(),
+        table::markdown(&header, &[], &rows),
+        verdict(percentile(&stirred, 99) <= Duration::from_millis(16)),
+        table::markdown(&first, &[], &[frames]),
+        verdict(percentile(&starts, 50) <= Duration::from_millis(50)),
+        IDLING.as_secs(),
+        idle * 100.0,
+        verdict(idle < 0.005),
+    );
+    print!("{page}");
+    let path = workplace.report("face.md");
+    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+}
+
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "**missed**" }
+}
+
+/// The time that so many in a hundred are not longer than.
+fn percentile(times: &[Duration], part: usize) -> Duration {
+    let mut times = times.to_vec();
+    times.sort();
+    let at = (times.len() * part).div_ceil(100).clamp(1, times.len().max(1)) - 1;
+    times.get(at).copied().unwrap_or_default()
+}
+
+/// What every part needs.
+struct Place {
+    swb: PathBuf,
+    search_path: OsString,
+}
+
+impl Place {
+    /// A home in which this many servers of a kind are configured.
+    fn home(&self, servers: usize, kind: &str) -> Result<Scene, Failure> {
+        let [program, word, kind] = echo_command(kind)?;
+        let words = [word, kind].map(|it| it.to_string_lossy().into_owned());
+        let program = program.to_string_lossy();
+        let entry = json!({"type": "stdio", "command": program, "args": words});
+        let servers: Map<String, Json> =
+            (0..servers).map(|it| (format!("server-{it:02}"), entry.clone())).collect();
+        Scene::with_servers(&self.swb, &self.search_path, servers)
+    }
+
+    fn open(&self, home: &Scene) -> Result<PseudoTerminal, Failure> {
+        let mut command = home.command(&self.swb);
+        command.env("TERM", "xterm-256color");
+        PseudoTerminal::start(&command)
+    }
+
+    /// How long each key takes to be seen.
+    fn keys(&self, servers: usize, kind: &str, lines: usize) -> Result<Vec<Duration>, Failure> {
+        let home = self.home(servers, kind)?;
+        let mut terminal = self.open(&home)?;
+        let all = format!("{servers}/{servers} servers");
+        terminal.see(all.as_bytes(), PATIENCE)?;
+        if lines > 0 {
+            let text: String =
+                (0..lines).map(|it| format!("line {it} of a long paste\n")).collect();
+            terminal.write(format!("\x1b[200~{text}\x1b[201~").as_bytes())?;
+            thread::sleep(Duration::from_secs(1));
+            terminal.write(b"\r")?;
+            // What was sent is in the transcript, and below it why nobody answers.
+            terminal.see(b"model", PATIENCE)?;
+        }
+        terminal.rest(Duration::from_millis(500));
+        let mut times = Vec::new();
+        for _ in 0..KEYS {
+            let began = Instant::now();
+            terminal.write(SIGN.as_bytes())?;
+            terminal.see(SIGN.as_bytes(), PATIENCE)?;
+            times.push(began.elapsed());
+            terminal.rest(BETWEEN_KEYS);
+            // The line stays short, so that the sign is drawn where it is typed.
+            terminal.write(b"\x7f")?;
+            terminal.rest(BETWEEN_KEYS);
+        }
+        Ok(times)
+    }
+
+    /// How long the first frame takes, from before the program is started.
+    fn starts(&self) -> Result<Vec<Duration>, Failure> {
+        let home = self.home(CONFIGURED, "mute")?;
+        let mut times = Vec::new();
+        for _ in 0..STARTS {
+            let began = Instant::now();
+            let mut terminal = self.open(&home)?;
+            terminal.see(FIRST, PATIENCE)?;
+            times.push(began.elapsed());
+        }
+        Ok(times)
+    }
+
+    /// The part of a processor that is used while nothing happens.
+    fn idle(&self) -> Result<f64, Failure> {
+        let home = self.home(IDLE, "stdio")?;
+        let mut terminal = self.open(&home)?;
+        terminal.see(format!("{IDLE}/{IDLE} servers").as_bytes(), PATIENCE)?;
+        terminal.rest(SETTLING);
+        let before = needs::processor(terminal.process())?;
+        terminal.rest(IDLING);
+        let used = needs::processor(terminal.process())?.saturating_sub(before);
+        Ok(used.as_secs_f64() / IDLING.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_time_that_so_many_are_not_longer_than() {
+        let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        let at = |part| percentile(&times, part).as_millis();
+        assert_eq!([at(50), at(90), at(99), at(100)], [100, 180, 198, 200]);
+        assert_eq!(percentile(&times[..1], 99).as_millis(), 200);
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
+    }
+}

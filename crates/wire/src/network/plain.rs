@@ -50,9 +50,11 @@ struct Idle {
 /// A connection.
 struct Line {
     sender: SendRequest<Full<Bytes>>,
-    driver: Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
-    is_over: bool,
+    driver: Option<Driver>,
 }
+
+/// What makes a connection work. It is dropped when it is over: a question that it never took comes back only then.
+type Driver = Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>;
 
 /// An answer whose body is read from its connection. Dropped before its end, it closes the connection.
 pub(super) struct PlainAnswer {
@@ -136,7 +138,7 @@ impl Plain {
         let _slower_then = stream.set_nodelay(true);
         let talking = |error: hyper::Error| unreachable::fault_of(&error, Unreached::Talking);
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(talking)?;
-        Ok(Line { sender, driver: Box::new(driver), is_over: false })
+        Ok(Line { sender, driver: Some(Box::new(driver)) })
     }
 }
 
@@ -180,9 +182,11 @@ async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, U
 impl Line {
     /// Lets the connection work.
     fn drive(&mut self, task: &mut Context<'_>) {
-        if !self.is_over {
-            self.is_over = Pin::new(&mut self.driver).poll(task).is_ready();
-        }
+        drive(&mut self.driver, task);
+    }
+
+    fn is_over(&self) -> bool {
+        self.driver.is_none()
     }
 
     /// Asks something. Gives it back where it never left.
@@ -191,18 +195,22 @@ impl Line {
         message: http::Request<Full<Bytes>>,
     ) -> Result<http::Response<Incoming>, (Option<Box<http::Request<Full<Bytes>>>>, hyper::Error)>
     {
-        let Line { sender, driver, is_over } = self;
+        let Line { sender, driver } = self;
         let mut asked = pin!(sender.try_send_request(message));
         let answered = poll_fn(|task| {
-            if !*is_over {
-                *is_over = Pin::new(&mut *driver).poll(task).is_ready();
-            }
+            drive(driver, task);
             asked.as_mut().poll(task)
         });
         answered.await.map_err(|mut error| {
             let unsent = error.take_message().map(Box::new);
             (unsent, error.into_error())
         })
+    }
+}
+
+fn drive(driver: &mut Option<Driver>, task: &mut Context<'_>) {
+    if driver.as_mut().is_some_and(|it| Pin::new(it).poll(task).is_ready()) {
+        *driver = None;
     }
 }
 
@@ -219,7 +227,7 @@ impl Pool {
             let (since, mut line) = self.idle().lines.get_mut(origin)?.pop()?;
             // Nobody looked at it while it waited, so nobody heard its end.
             line.drive(&mut Context::from_waker(std::task::Waker::noop()));
-            if !line.is_over && line.sender.is_ready() && since.elapsed() < IDLE {
+            if !line.is_over() && line.sender.is_ready() && since.elapsed() < IDLE {
                 return Some(line);
             }
         }
@@ -307,7 +315,7 @@ impl PlainAnswer {
         let Some(mut line) = self.line.take() else { return };
         let Some(home) = self.home.upgrade() else { return };
         line.drive(&mut Context::from_waker(std::task::Waker::noop()));
-        if !line.is_over {
+        if !line.is_over() {
             home.keep(std::mem::take(&mut self.origin), line);
         }
     }
@@ -315,6 +323,7 @@ impl PlainAnswer {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -334,6 +343,40 @@ mod tests {
             let reached = first_of(addresses).await.expect("somebody listens");
             assert_eq!(reached.peer_addr().expect("it is connected"), good);
         }
+    }
+
+    #[tokio::test]
+    async fn a_question_on_a_connection_that_was_just_closed_comes_back_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
+        let plain = Plain::new("test", Duration::from_secs(5));
+        let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
+        let mut line = line.expect("somebody listens");
+        let mut stream = accepted.expect("one comes").0;
+        let question = || http::Request::new(Full::new(Bytes::from_static(b"question")));
+        let nothing = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let answered = async {
+            // What is left unread when it is closed would break it, instead of ending it.
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"question") {
+                stream.read_buf(&mut heard).await.expect("it is asked");
+            }
+            stream.write_all(nothing).await.expect("it is read");
+        };
+        let (first, ()) = tokio::join!(line.ask(question()), answered);
+        assert!(first.is_ok());
+        drop(stream);
+        // The end is there, and nobody has looked at it.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        let asked = timeout(Duration::from_secs(10), line.ask(question())).await.expect("an end");
+        let (unsent, error) = asked.expect_err("nobody is there");
+        assert!(unsent.is_some(), "it never left");
+        let fault = unreachable::fault_of(&error, Unreached::Talking);
+        let Fault::Unreachable { why, .. } = fault else { panic!("it broke: {fault:?}") };
+        assert_eq!(why, Unreachable::Reset);
     }
 
     #[tokio::test]

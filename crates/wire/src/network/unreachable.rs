@@ -109,5 +109,7 @@ fn is_of_proxy(cause: &(dyn Error + 'static)) -> bool {
 
 /// Likewise: the error is of a library that we have only through another.
 fn is_hang_up(cause: &(dyn Error + 'static)) -> bool {
-    cause.to_string() == "connection closed before message completed"
+    /// While it answered, and before it was asked.
+    const WORDS: [&str; 2] = ["connection closed before message completed", "connection closed"];
+    WORDS.contains(&cause.to_string().as_str())
 }

@@ -22,6 +22,7 @@ const SHARED: &[&str] = &[
     "questions.rs",
     "real_servers.rs",
     "screen_calls.rs",
+    "screen_panel.rs",
     "screen_start.rs",
     "screen_talk.rs",
     "secrets.rs",

@@ -72,6 +72,7 @@ enum Stay {
 impl PlainFace {
     async fn open(session: &Session, host: &Host, flags: &Print) -> Result<PlainFace, Failure> {
         let configuration = session.load()?;
+        let flags = &chosen(session, flags).await;
         let consent = Arc::new(session.person.clone());
         let flags = (flags, Patience::Endless);
         let begun = opening::begin(session, host, (&configuration, flags), consent).await?;
@@ -214,6 +215,7 @@ impl PlainFace {
             | Event::Context(_)
             | Event::TakenBack(_)
             | Event::Completed { .. }
+            | Event::Focus(_)
             | Event::Arrived(_) => {}
         }
     }
@@ -340,4 +342,16 @@ fn preview(text: &str) -> String {
         lines.push(&more);
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The flags with the conversation that somebody chose, where somebody had to.
+async fn chosen(session: &Session, flags: &Print) -> Print {
+    let Some(all) = flags.choices(session) else { return flags.clone() };
+    for (at, past) in all.iter().enumerate() {
+        report::say(&format!("{}: {}\n", at + 1, clean_line(&past.first_words)));
+    }
+    let line = session.person.next_line("Which conversation? A number, or nothing for a new one: ");
+    let number = line.await.and_then(|it| it.trim().parse::<usize>().ok());
+    let id = number.and_then(|it| all.get(it.checked_sub(1)?)).map(|it| it.id.clone());
+    Print { resume: id, ..flags.clone() }
 }

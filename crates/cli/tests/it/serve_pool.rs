@@ -392,8 +392,7 @@ impl Rooted {
         loop {
             let message = next(&mut self.raw);
             if message["method"] == "roots/list" {
-                let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
-                self.raw.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots}));
+                self.answer(&message);
             } else if message["id"] == self.raw.asked {
                 assert!(message["error"].is_null(), "{message}");
                 return message["result"].clone();
@@ -403,6 +402,22 @@ impl Rooted {
 
     fn call(&mut self, tool: &str, arguments: Json) -> Json {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn answer(&mut self, question: &Json) {
+        let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
+        self.raw.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": roots}));
+    }
+
+    /// Answers a server that asks while the client itself has asked nothing.
+    fn be_asked(&mut self) {
+        let question = loop {
+            let message = next(&mut self.raw);
+            if message["method"] == "roots/list" {
+                break message;
+            }
+        };
+        self.answer(&question);
     }
 
     /// It works in another folder from now on.
@@ -441,21 +456,22 @@ fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_c
 }
 
 #[test]
-fn a_real_server_knows_the_folders_of_the_only_client_outside_of_any_call() {
+fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
     let scene = scene();
     let servers = json!({"mcpServers": {"everything": trusted(&real::everything(Via::Stdio))}});
     scene.write(USER, &servers.to_string());
     let mut client = Rooted::begin(&scene, "file:///before");
-    for folder in ["file:///before", "file:///after"] {
-        if folder != client.folder {
-            client.move_to(folder);
-        }
-        // It asks by itself, and says what it knew last until it has its answer.
+    // It says what it knew last until it has its answer.
+    let known = |client: &mut Rooted, folder: &str| {
         wait_until(SOON, folder, || {
             let known = client.call("mcp__everything__get-roots-list", json!({}));
             known.to_string().contains(folder).then_some(())
         });
-    }
+    };
+    known(&mut client, "file:///before");
+    client.move_to("file:///after");
+    client.be_asked();
+    known(&mut client, "file:///after");
     client.end();
 }
 

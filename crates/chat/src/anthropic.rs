@@ -90,10 +90,10 @@ fn content(part: &Part, manner: &Manner) -> Option<Json> {
             proof["block"].clone()
         }
         Part::Call(call) => {
-            let input = match &call.arguments {
-                Json::Object(_) => call.arguments.clone(),
+            let input = match call.arguments.is_object() {
+                true => call.arguments.clone(),
                 // What was no object cannot be said again as it was.
-                other => json!({"arguments": other}),
+                false => json!({"arguments": call.arguments}),
             };
             json!({"type": "tool_use", "id": id(&call.id), "name": call.tool, "input": input})
         }

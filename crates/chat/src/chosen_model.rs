@@ -204,3 +204,116 @@ fn taken_apart(wanted: &str) -> (Option<Provider>, Option<&str>) {
         None => (None, Some(wanted)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchboard::config::policy::Authority;
+    use switchboard::config::scope::Scope;
+    use switchboard::config::settings::Settings;
+    use switchboard::config::source::Source;
+
+    /// `settings` is the object under `model`; `variables` are `wanted`, `akey`, `abase`, `okey`, `obase`.
+    fn chosen(settings: &str, variables: &[(&str, &str)]) -> String {
+        let text = format!(r#"{{"model": {settings}}}"#);
+        let source = Source::file(Scope::User, "settings.json");
+        let settings = Settings::read(&source, &text, Authority::Person).model;
+        let get = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+        let access =
+            |key: &str, base: &str| Access { key: get(key).map(Secret::new), base_url: get(base) };
+        let wishes = ModelWishes {
+            wanted: get("wanted"),
+            anthropic: access("akey", "abase"),
+            openai: access("okey", "obase"),
+        };
+        let reveal = |key: &Template| Ok(Secret::new(key.written().to_owned()));
+        match choose(settings.as_ref(), &wishes, reveal) {
+            Ok(None) => "none".to_owned(),
+            Ok(Some(it)) => {
+                let key = it.key.as_ref().map_or("-", |it| it.reveal());
+                format!("{it} {} {key} {}", it.base_url, it.window.unwrap_or_default())
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[track_caller]
+    fn check(settings: &str, variables: &[(&str, &str)], expected: &str) {
+        assert_eq!(chosen(settings, variables), expected);
+    }
+
+    #[test]
+    fn a_key_in_the_environment_is_enough() {
+        check("null", &[], "none");
+        check(
+            "null",
+            &[("akey", "A")],
+            "anthropic/claude-sonnet-4-5 https://api.anthropic.com/ A 200000",
+        );
+        check("null", &[("okey", "O")], "openai/gpt-5 https://api.openai.com/v1 O 400000");
+        check(
+            "null",
+            &[("akey", "A"), ("okey", "O")],
+            "anthropic/claude-sonnet-4-5 https://api.anthropic.com/ A 200000",
+        );
+        check(
+            "null",
+            &[("okey", "O"), ("obase", "http://x/v1")],
+            "openai/gpt-5 http://x/v1 O 400000",
+        );
+        check(
+            "null",
+            &[("okey", "O"), ("obase", "nowhere")],
+            "the model's base URL is no http or https address",
+        );
+    }
+
+    #[test]
+    fn what_is_wanted_chooses_provider_and_name() {
+        let both = [("akey", "A"), ("okey", "O")];
+        let with = |wanted| [both[0], both[1], ("wanted", wanted)];
+        check("null", &with("gpt-4o"), "openai/gpt-4o https://api.openai.com/v1 O 128000");
+        check("null", &with("claude-x"), "anthropic/claude-x https://api.anthropic.com/ A 200000");
+        check(
+            "null",
+            &with("openai-responses"),
+            "openai-responses/gpt-5 https://api.openai.com/v1 O 400000",
+        );
+        check("null", &with("openai/a/b"), "openai/a/b https://api.openai.com/v1 O 0");
+        check(
+            "null",
+            &[("obase", "http://localhost:1"), ("wanted", "a/b")],
+            "openai/a/b http://localhost:1/ - 0",
+        );
+        check("null", &[("obase", "http://localhost:1")], "none");
+        check(
+            "null",
+            &[("akey", "A"), ("wanted", "openai/x")],
+            "there is no key for a model of `openai`",
+        );
+        check("null", &[("wanted", "gpt-5")], "there is no key for a model of `openai`");
+    }
+
+    #[test]
+    fn a_key_and_its_address_come_from_one_place() {
+        let ours = r#"{"provider": "openai", "name": "m", "baseUrl": "https://ours.example/v1", "apiKey": "S", "window": 9}"#;
+        let variables = [("okey", "O"), ("obase", "https://theirs.example/v1")];
+        check(ours, &variables, "openai/m https://ours.example/v1 S 9");
+        // Another model has another window.
+        let wanted = [("wanted", "n")];
+        check(ours, &wanted, "openai/n https://ours.example/v1 S 0");
+        let key_only = r#"{"provider": "openai", "apiKey": "S"}"#;
+        check(key_only, &variables, "openai/gpt-5 https://api.openai.com/v1 S 400000");
+        let address_only = r#"{"provider": "openai", "baseUrl": "https://ours.example"}"#;
+        check(address_only, &variables, "openai/gpt-5 https://ours.example/ - 400000");
+        let neither = r#"{"provider": "openai", "name": "m"}"#;
+        check(neither, &variables, "openai/m https://theirs.example/v1 O 0");
+        check(neither, &[], "there is no key for a model of `openai`");
+        // What belongs to one provider is nothing to another.
+        check(
+            ours,
+            &[("wanted", "anthropic/claude-x"), ("akey", "A")],
+            "anthropic/claude-x https://api.anthropic.com/ A 200000",
+        );
+    }
+}

@@ -22,6 +22,8 @@ use mouth::{Halt, Mouth};
 
 /// What a model is told of a call that was not made, or not finished, because the person had enough.
 const STOPPED: &str = "the person stopped it";
+/// What a model is told of an answer that the person had enough of.
+pub(crate) const STOPPED_HERE: &str = "[the person stopped the answer here]";
 /// What a model is told of a call in an answer that was cut.
 const CUT: &str = "the answer was cut short before the call was made; make it again, shorter";
 
@@ -130,7 +132,7 @@ impl Dialogue {
         if !text.trim().is_empty() {
             let parts = vec![Part::Text { text }];
             self.add(Utterance { speaker: Speaker::Assistant, parts }).await;
-            let text = "[the person stopped the answer here]".to_owned();
+            let text = STOPPED_HERE.to_owned();
             self.add(Utterance { speaker: Speaker::User, parts: vec![Part::Text { text }] }).await;
         }
     }

@@ -16,6 +16,7 @@ mod model_trouble;
 pub mod offers;
 mod openai_chat;
 mod openai_responses;
+pub mod rehearsed;
 pub mod sampling;
 pub mod talk;
 pub mod utterance;

@@ -123,10 +123,7 @@ fn of_assistant(utterance: &Utterance) -> Option<Json> {
 
 /// Arguments travel as a text that holds JSON. What was none goes back as it came.
 pub(crate) fn as_text(arguments: &Json) -> String {
-    match arguments {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
 }
 
 /// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
@@ -166,11 +163,8 @@ impl Heard {
         let is_full = self.calls.len() >= MOST_CALLS;
         let known = self.calls.iter_mut().rev().find(|it| it.index == index);
         let known = known.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
-        let arguments = match &piece["function"]["arguments"] {
-            Json::String(text) => text.clone(),
-            Json::Null => String::new(),
-            whole => whole.to_string(),
-        };
+        let arguments = &piece["function"]["arguments"];
+        let arguments = if arguments.is_null() { String::new() } else { as_text(arguments) };
         match known {
             Some(begun) => {
                 if begun.id.is_empty() {

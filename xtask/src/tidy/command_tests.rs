@@ -23,6 +23,7 @@ const SHARED: &[&str] = &[
     "screen_calls.rs",
     "screen_panel.rs",
     "screen_start.rs",
+    "screen_talk.rs",
     "secrets.rs",
     "serve_pool.rs",
     "sign_in_canaries.rs",

@@ -2,6 +2,7 @@
 
 mod chronicles;
 mod clients;
+mod rehearsals;
 mod samples;
 mod stage;
 mod talks;

@@ -116,18 +116,22 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new(server: Server) -> Stage {
+        Stage::named("s", server).await
+    }
+
+    pub async fn named(name: &str, server: Server) -> Stage {
         let folder = tempfile::tempdir().expect("a temp folder");
         let places = Places::below(folder.path());
         let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
         let mut options = Options::new(places.clone(), around);
         let server = Arc::new(server);
         let server = InProcess::new(move |link| server.clone().serve(link));
-        options.in_process.insert("s".to_owned(), server);
+        options.in_process.insert(name.to_owned(), server);
         let (host, task) = Host::start(options).expect("it starts");
-        let servers = r#"{"mcpServers": {"s": {"type": "sdk", "name": "s"}}}"#;
-        host.apply(&load::of_program("test", servers)).await;
+        let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
+        host.apply(&load::of_program("test", &servers.to_string())).await;
         host.settled().await;
-        let desk = Desk::new(&host, &places).expect("a desk").trusting("s");
+        let desk = Desk::new(&host, &places).expect("a desk").trusting(name);
         Stage { folder, host, desk, task }
     }
 
@@ -135,7 +139,7 @@ impl Stage {
         Places::below(self.folder.path())
     }
 
-    pub fn setting(&self, model: Arc<Listed>) -> Setting {
+    pub fn setting(&self, model: Arc<dyn LanguageModel>) -> Setting {
         Setting {
             host: self.host.clone(),
             desk: Arc::new(self.desk.clone()),

@@ -270,7 +270,20 @@ impl Chat {
                 self.tell(&News::Tick);
                 Vec::new()
             }
-            other => self.heard(other),
+            event @ (Event::Drawn
+            | Event::Note(_)
+            | Event::Fault(_)
+            | Event::Text { .. }
+            | Event::Page { .. }
+            | Event::Said(_)
+            | Event::Over(_)
+            | Event::Composed(_)
+            | Event::Model(_)
+            | Event::Context(_)
+            | Event::TakenBack(_)
+            | Event::Prompt(_)
+            | Event::Completed { .. }
+            | Event::Arrived(_)) => self.heard(event),
         }
     }
 
@@ -371,10 +384,6 @@ impl Chat {
                 Vec::new()
             }
             Reaction::Do(deed) => vec![Act::Do(deed)],
-            Reaction::CloseAnd(deed) => {
-                self.overlays.pop();
-                vec![Act::Do(deed)]
-            }
         }
     }
 
@@ -397,6 +406,9 @@ impl Chat {
 fn answered(reaction: Reaction) -> Vec<Act> {
     match reaction {
         Reaction::Stay | Reaction::Close => Vec::new(),
-        Reaction::Do(deed) | Reaction::CloseAnd(deed) => vec![Act::Do(deed)],
+        Reaction::Do(deed) => vec![Act::Do(deed)],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,7 +183,7 @@ impl Deeds {
                 self.await_model(coming);
             }
             slash @ (Slash::Help
-            | Slash::Mcp
+            | Slash::Mcp(_)
             | Slash::Tools(_)
             | Slash::Resources(_)
             | Slash::Permissions
@@ -208,8 +208,6 @@ impl Deeds {
                 let session = self.session.clone();
                 self.beside(async move { texts::log(session, name).await });
             }
-            Deed::Compose(text) => self.beside(async move { Event::Composed(text) }),
-            Deed::Run(line) => self.beside(async move { Event::Composed(line) }),
             Deed::Enable(name) => self.command(Verb::Enable(Enable { name })),
             Deed::Disable(name) => self.command(Verb::Disable(Disable { name, scope: None })),
             Deed::Approve(name) => self.command(approve(name)),

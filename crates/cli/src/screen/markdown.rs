@@ -75,15 +75,6 @@ impl Answer {
     }
 }
 
-/// A whole text as lines.
-pub fn lines(text: &str, width: usize, look: &Look) -> Vec<Line<'static>> {
-    let mut answer = Answer::default();
-    answer.push(text);
-    let mut lines = Vec::new();
-    answer.go_on(&mut lines, width, look);
-    lines
-}
-
 fn append(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<'static>>) {
     if !is_first && !block.is_empty() {
         lines.push(Line::default());
@@ -91,7 +82,8 @@ fn append(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<'stati
     lines.extend(block);
 }
 
-/// Where the blocks of a text begin.
+/// Where blocks of a text begin that nothing behind them can change any more: there is an empty line before them. What
+/// stands closer together is one block here; a table that is still coming looks like two.
 fn block_starts(text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut depth = 0_usize;
@@ -99,12 +91,12 @@ fn block_starts(text: &str) -> Vec<usize> {
         match event {
             Event::Start(_) => {
                 if depth == 0 {
-                    starts.push(line_start(text, range.start));
+                    starts.extend(apart(text, range.start));
                 }
                 depth += 1;
             }
             Event::End(_) => depth = depth.saturating_sub(1),
-            Event::Rule if depth == 0 => starts.push(line_start(text, range.start)),
+            Event::Rule if depth == 0 => starts.extend(apart(text, range.start)),
             Event::Text(_)
             | Event::Code(_)
             | Event::InlineMath(_)
@@ -118,15 +110,18 @@ fn block_starts(text: &str) -> Vec<usize> {
             | Event::TaskListMarker(_) => {}
         }
     }
-    if let Some(first) = starts.first_mut() {
-        *first = 0;
+    if starts.first().is_none_or(|first| *first > 0) {
+        starts.insert(0, 0);
     }
     starts
 }
 
-/// Indentation belongs to its block.
-fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |end| end + 1)
+/// The start of the line of a block, where an empty line is before it. Indentation belongs to its block.
+fn apart(text: &str, at: usize) -> Option<usize> {
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let before = text[..start].strip_suffix('\n').unwrap_or_default();
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    (start == 0 || (last.trim().is_empty() && before.contains('\n'))).then_some(start)
 }
 
 #[cfg(test)]
@@ -135,6 +130,15 @@ mod tests {
 
     use super::*;
     use crate::screen::look::{Palette, Signs};
+
+    /// A whole text as lines.
+    fn lines(text: &str, width: usize, look: &Look) -> Vec<Line<'static>> {
+        let mut answer = Answer::default();
+        answer.push(text);
+        let mut lines = Vec::new();
+        answer.go_on(&mut lines, width, look);
+        lines
+    }
 
     const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
 

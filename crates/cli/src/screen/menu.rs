@@ -110,7 +110,7 @@ impl<'d> Place<'d> {
         match (&before[..], &front[start..]) {
             ([], word) if word.starts_with('/') => Some(Place::Command(range)),
             (["/call"], _) => Some(Place::Tool(range)),
-            (["/tools" | "/resources" | "/logs" | "/doctor" | "/read"], _) => {
+            (["/mcp" | "/tools" | "/resources" | "/logs" | "/doctor" | "/read"], _) => {
                 Some(Place::Server(range))
             }
             (["/read", server], _) => Some(Place::Resource { server, range }),
@@ -125,7 +125,9 @@ impl<'d> Place<'d> {
                 let mut all: Vec<Choice> = COMMANDS
                     .iter()
                     .map(|it| {
-                        let then = if it.usage.is_empty() { Then::Send } else { Then::GoOn };
+                        // What may be left out need not be typed.
+                        let is_enough = it.usage.is_empty() || it.usage.starts_with('[');
+                        let then = if is_enough { Then::Send } else { Then::GoOn };
                         choice(&format!("/{}", it.name), it.about, then)
                     })
                     .collect();

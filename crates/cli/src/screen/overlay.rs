@@ -45,8 +45,6 @@ pub enum Reaction {
     Close,
     /// It stays, and this is to be done.
     Do(Deed),
-    /// It goes, and this is to be done.
-    CloseAnd(Deed),
 }
 
 /// Is something to be drawn again?
@@ -99,8 +97,4 @@ pub enum Deed {
     Reject(String),
     /// Show the log of a server.
     ShowLog(String),
-    /// Put text into the composer, as if it were typed.
-    Compose(String),
-    /// Run a slash command.
-    Run(String),
 }

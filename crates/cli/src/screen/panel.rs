@@ -83,7 +83,6 @@ impl Panel {
     }
 
     /// The same with a server's sheet open.
-    #[cfg(test)]
     pub fn at(mut self, server: &str, tab: Tab) -> Panel {
         self.list.choose(server);
         self.open_sheet(server, tab);

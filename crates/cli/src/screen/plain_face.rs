@@ -132,7 +132,7 @@ impl PlainFace {
         }
         let act = if line.starts_with('/') {
             match slash::parse(line) {
-                Ok(Slash::Mcp) => return self.servers(),
+                Ok(Slash::Mcp(_)) => return self.servers(),
                 Ok(slash) => Act::Run(slash),
                 Err(why) => {
                     self.say(&format!("error: {}\n", clean(&why)));

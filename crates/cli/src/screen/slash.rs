@@ -16,7 +16,7 @@ pub struct Listed {
 /// All of them, in the order in which they are shown.
 pub const COMMANDS: [Listed; 12] = [
     listed("help", "", "keys and commands"),
-    listed("mcp", "", "servers: how they are doing, and what can be done about it"),
+    listed("mcp", "[SERVER]", "servers: how they are, and what to do about it"),
     listed("tools", "[SERVER]", "every tool, by the name that a model sees"),
     listed("call", "TOOL [k=v … | {json}]", "call a tool yourself"),
     listed("resources", "[SERVER]", "what can be read from servers"),
@@ -41,8 +41,8 @@ pub const PROMPT: &str = "mcp__";
 pub enum Slash {
     /// Keys and commands.
     Help,
-    /// Servers.
-    Mcp,
+    /// Servers, or one of them.
+    Mcp(Option<String>),
     /// Tools, of one server or of all.
     Tools(Option<String>),
     /// A call.
@@ -91,7 +91,7 @@ pub fn parse(line: &str) -> Result<Slash, String> {
     let optional = || words.first().cloned();
     Ok(match name {
         "help" | "?" => Slash::Help,
-        "mcp" => Slash::Mcp,
+        "mcp" => Slash::Mcp(optional()),
         "tools" => Slash::Tools(optional()),
         "call" => call(rest)?,
         "resources" => Slash::Resources(optional()),

@@ -244,7 +244,7 @@ impl Transcript {
         self.chosen = found.map(|at| at + chosen + 1);
         match self.chosen {
             Some(found) => self.reveal(found),
-            None => self.to_bottom(),
+            None => self.look_at_bottom(),
         }
     }
 
@@ -263,7 +263,7 @@ impl Transcript {
         let spot = Spot { entry, line: 0 };
         let last = self.forward(top, self.height.saturating_sub(1));
         if spot < top || spot > last {
-            let end = self.end();
+            let end = self.last_line();
             self.gaze = if spot >= bottom { Gaze::Bottom } else { Gaze::At { top: spot, end } };
         }
     }
@@ -274,7 +274,7 @@ impl Transcript {
         let top = self.backward(top, lines);
         if top < self.bottom_top() {
             let end = match self.gaze {
-                Gaze::Bottom => self.end(),
+                Gaze::Bottom => self.last_line(),
                 Gaze::At { end, .. } => end,
             };
             self.gaze = Gaze::At { top, end };
@@ -297,8 +297,8 @@ impl Transcript {
     }
 
     /// Looks at the beginning.
-    pub fn to_top(&mut self) {
-        let end = self.end();
+    pub fn look_at_top(&mut self) {
+        let end = self.last_line();
         let top = Spot { entry: 0, line: 0 };
         if top < self.bottom_top() {
             self.gaze = Gaze::At { top, end };
@@ -306,7 +306,7 @@ impl Transcript {
     }
 
     /// Looks at the end.
-    pub fn to_bottom(&mut self) {
+    pub fn look_at_bottom(&mut self) {
         self.gaze = Gaze::Bottom;
     }
 
@@ -371,6 +371,14 @@ impl Transcript {
     fn bottom_top(&mut self) -> Spot {
         let end = self.end();
         self.backward(end, self.height)
+    }
+
+    /// The place behind the last line, as a part of its entry: the entry may go on.
+    fn last_line(&mut self) -> Spot {
+        match self.entries.len().checked_sub(1) {
+            Some(entry) => Spot { entry, line: self.height_of(entry) },
+            None => self.end(),
+        }
     }
 
     /// The place behind the last line.

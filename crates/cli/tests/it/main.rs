@@ -48,6 +48,7 @@ mod result;
 mod screen_calls;
 mod screen_panel;
 mod screen_start;
+mod screen_talk;
 mod search;
 mod secrets;
 mod serve;

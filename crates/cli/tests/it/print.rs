@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 use testkit::model_service::{Ending, KEY, Piece, Reply};
-use testkit::{ModelService, Ran, Scene, Script, Scripted};
+use testkit::{ModelService, Ran, Scene, Script, Scripted, Terminal};
 
 use crate::support::{USER, scene};
 
@@ -249,10 +249,32 @@ fn a_model_that_fails_has_a_code_of_its_own() {
 }
 
 #[test]
-fn a_hidden_control_sequence_in_an_answer_is_passed_to_programs_as_it_is() {
-    let service = service([Reply::say("a\u{1b}[2Jb\tc")]);
-    let ran = with_model(&service).swb(&["-p", "hi"]);
-    assert_eq!(ran.ok(), "a\u{1b}[2Jb\tc\n");
+fn an_answer_moves_nobodys_cursor_and_nobody_is_asked_at_a_terminal_either() {
+    let reply = || Reply::say("a\u{1b}[2Jb\tc\u{7}");
+    let service = service([Reply::answer([echo("1", "x")]), reply(), reply()]);
+    let scene = with_model(&service);
+    let terminal = Terminal::start(&scene.command(&scene.project(), &["-p", "hi"]));
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("\u{1b}[2J") && !shown.contains('\u{7}'), "{shown:?}");
+    assert!(!shown.contains("wants to run"), "{shown}");
+    let ran = scene.swb(&["-p", "hi"]);
+    assert!(!ran.ok().contains('\u{1b}'), "{}", ran.shown());
+}
+
+#[test]
+fn a_server_may_ask_the_model_where_the_person_says_yes() {
+    let service = service([Reply::say("forty-two")]);
+    let scene = with_model(&service);
+    let call = ["call", "mcp__s__ask", "kind=sampling", "--mode", "bypass"];
+    let declined = scene.swb(&call);
+    assert!(declined.shown().contains("nobody is here to answer"), "{}", declined.shown());
+    assert!(service.requests().is_empty());
+    let mut terminal = Terminal::start(&scene.command(&scene.project(), &call));
+    terminal.sees("asks").sees("? ").types("y\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("forty-two"), "{shown}");
 }
 
 #[cfg(unix)]

@@ -117,8 +117,8 @@ impl Chat {
             (KeyCode::PageDown, _) => self.transcript.scroll_down(page),
             (KeyCode::Up, SHIFT) => self.transcript.scroll_up(1),
             (KeyCode::Down, SHIFT) => self.transcript.scroll_down(1),
-            (KeyCode::Home, CONTROL) => self.transcript.to_top(),
-            (KeyCode::End, CONTROL) => self.transcript.to_bottom(),
+            (KeyCode::Home, CONTROL) => self.transcript.look_at_top(),
+            (KeyCode::End, CONTROL) => self.transcript.look_at_bottom(),
             (KeyCode::Up, ALT) => self.transcript.choose_before(),
             (KeyCode::Down, ALT) => self.transcript.choose_after(),
             (KeyCode::Char('o'), CONTROL) => self.transcript.toggle_detail(),
@@ -230,7 +230,7 @@ impl Chat {
         self.composer.clear();
         self.history.close();
         self.transcript.choose_none();
-        self.transcript.to_bottom();
+        self.transcript.look_at_bottom();
         if text.trim_start().starts_with('/') && !text.trim_end().contains('\n') {
             match slash::parse(&text) {
                 Ok(command) => {
@@ -266,7 +266,7 @@ impl Chat {
                 self.context = 0;
             }
             // These show themselves.
-            Slash::Call { .. } | Slash::Mcp | Slash::Quit => {}
+            Slash::Call { .. } | Slash::Mcp(_) | Slash::Quit => {}
             Slash::Help
             | Slash::Tools(_)
             | Slash::Resources(_)
@@ -290,7 +290,7 @@ impl Chat {
         }
         if self.transcript.has_chosen() {
             self.transcript.choose_none();
-            self.transcript.to_bottom();
+            self.transcript.look_at_bottom();
         }
         Vec::new()
     }

@@ -15,6 +15,7 @@ use crate::screen::chat::Event;
 use crate::screen::page_view::Begin;
 use crate::screen::panel::Panel;
 use crate::screen::panel::roster::Roster;
+use crate::screen::panel::server_sheet::Tab;
 use crate::screen::slash::{COMMANDS, Slash};
 use crate::session::Session;
 use crate::style::{Meaning, paint};
@@ -48,7 +49,7 @@ impl Deeds {
     pub(super) async fn text(&mut self, slash: Slash) {
         let event = match slash {
             Slash::Help => text("help", &Done::text(help())),
-            Slash::Mcp => self.servers(),
+            Slash::Mcp(server) => self.servers(server.as_deref()),
             Slash::Tools(server) => self.tools(server.as_deref()),
             Slash::Resources(server) => self.resources(server.as_deref()),
             Slash::Permissions => {
@@ -73,9 +74,13 @@ impl Deeds {
         self.tell(event).await;
     }
 
-    fn servers(&self) -> Event {
+    fn servers(&self, server: Option<&str>) -> Event {
         let roster = Roster::of(&self.session, &self.configuration);
-        Event::Over(Box::new(Panel::open(&self.host, Arc::new(roster))))
+        let panel = Panel::open(&self.host, Arc::new(roster));
+        Event::Over(Box::new(match server {
+            Some(server) => panel.at(server, Tab::Overview),
+            None => panel,
+        }))
     }
 
     fn tools(&self, server: Option<&str>) -> Event {

@@ -324,7 +324,16 @@ impl<'l> Layout<'l> {
     }
 
     fn margin(&self) -> Margin {
-        let deepest = self.insets.iter().take(DEEPEST);
+        // Where there is little room, the outermost yield.
+        let mut shown: &[Inset] = &self.insets;
+        while let Some((_, inner)) = shown.split_first() {
+            let wide: usize = shown.iter().map(|it| it.rest.width()).sum();
+            if wide <= self.width / 2 && shown.len() <= DEEPEST {
+                break;
+            }
+            shown = inner;
+        }
+        let deepest = shown.iter();
         let first = deepest.clone().map(|it| if it.is_begun { &it.rest } else { &it.first });
         Margin {
             first: first.cloned().collect(),

@@ -116,7 +116,7 @@ impl Queue {
 
     fn went(&mut self, at: usize, reaction: Reaction) -> Reaction {
         match reaction {
-            Reaction::Close | Reaction::CloseAnd(_) => {
+            Reaction::Close => {
                 self.waiting.remove(at);
             }
             Reaction::Stay | Reaction::Do(_) => {}

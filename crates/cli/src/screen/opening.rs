@@ -40,6 +40,17 @@ pub struct Begun {
     pub trouble: Option<Failure>,
 }
 
+/// How a conversation begins.
+#[derive(Clone)]
+pub struct Terms<'a> {
+    /// What somebody said on the command line.
+    pub flags: &'a Print,
+    /// How long a model may take to be set up.
+    pub patience: Patience,
+    /// Who answers, where nobody is to choose.
+    pub model: Option<Answerer>,
+}
+
 /// How long a model may take to be set up before anything else begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
@@ -61,13 +72,17 @@ pub type Coming = JoinHandle<Result<Option<Answerer>, Failure>>;
 pub async fn begin(
     session: &Session,
     host: &Host,
-    (configuration, (flags, patience)): (&Configuration, (&Print, Patience)),
+    (configuration, terms): (&Configuration, Terms<'_>),
     consent: Arc<dyn Consent>,
 ) -> Result<Begun, Failure> {
+    let Terms { flags, patience, model: given } = terms;
     let desk = desk::desk(session, configuration, host, None)?;
     let desk = Arc::new(Desk { consent, ..desk });
     let (chronicle, before) = flags.conversation(session)?;
-    let mut coming = Some(model(session, flags.model.clone()));
+    let mut coming = match &given {
+        Some(_) => None,
+        None => Some(model(session, flags.model.clone())),
+    };
     let limit = match patience {
         Patience::Endless => Duration::MAX,
         Patience::Short => MOMENT,
@@ -82,7 +97,7 @@ pub async fn begin(
     let (model, trouble) = match made {
         Some(Ok(Ok(model))) => (model, None),
         Some(Ok(Err(failure))) => (None, Some(failure)),
-        Some(Err(_)) | None => (None, None),
+        Some(Err(_)) | None => (given, None),
     };
     let seen = model.as_ref().map(ModelSeen::of);
     let setting = Setting {

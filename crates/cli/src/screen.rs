@@ -19,6 +19,7 @@ pub mod overlay;
 mod page_view;
 mod painted;
 pub mod panel;
+mod past_list;
 pub mod performance;
 mod plain_face;
 pub mod questions;

@@ -19,7 +19,7 @@ use switchboard::load::Configuration;
 use switchboard::logbook::stamp;
 use switchboard::places::project_root;
 use switchboard_chat::briefing;
-use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles};
+use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles, Past};
 use switchboard_chat::happening::{CallEnd, Happening, TurnEnd};
 use switchboard_chat::language_model::{LanguageModel, Usage};
 use switchboard_chat::talk::{Setting, Talk, USUAL_ROUNDS};
@@ -65,8 +65,8 @@ pub struct Print {
     /// Go on with the last conversation of this project
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
     pub go_on: bool,
-    /// Go on with this conversation
-    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    /// Go on with this conversation; without a name, choose one
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
     pub resume: Option<String>,
     /// How often the model may answer before it has to be done
     #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
@@ -124,6 +124,10 @@ impl Print {
         let root = project_root(&session.machine.working_folder);
         let chronicles = Chronicles::of(&session.machine.places, &root);
         let found = match (&self.resume, self.go_on) {
+            (Some(id), _) if id.is_empty() => {
+                return Err(Failure::new(Exit::Usage, "`--resume` needs to know which one")
+                    .hint("`--continue` goes on with the last one"));
+            }
             (Some(id), _) => chronicles.resume(id),
             (None, true) => chronicles.last(),
             (None, false) => return Ok((chronicles.begin(), Vec::new())),
@@ -139,6 +143,14 @@ impl Print {
                 None => failure,
             }
         })
+    }
+
+    /// The conversations that there are to choose from, where somebody has to choose.
+    pub fn choices(&self, session: &Session) -> Option<Vec<Past>> {
+        let wants_to_choose = self.resume.as_ref().is_some_and(String::is_empty);
+        let root = project_root(&session.machine.working_folder);
+        let list = || Chronicles::of(&session.machine.places, &root).list().unwrap_or_default();
+        wants_to_choose.then(list)
     }
 
     fn format(&self, session: &Session) -> OutputFormat {

@@ -95,8 +95,19 @@ pub enum Event {
         /// What it could be.
         values: Vec<String>,
     },
+    /// Somebody looks here, or elsewhere.
+    Focus(Focus),
     /// Somebody asks something, or wants to know no more.
     Arrived(Arrival),
+}
+
+/// Where somebody looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Focus {
+    /// At this window, as far as we know.
+    Here,
+    /// At another one.
+    Elsewhere,
 }
 
 /// Did something that was said come back?
@@ -147,6 +158,8 @@ pub enum Act {
     Suspend,
     /// Draw everything anew.
     Repaint,
+    /// Make a sound: somebody looks elsewhere and is wanted.
+    Ring,
     /// Ask as much as this from now on.
     SetMode(Mode),
     /// Get a server's prompt.
@@ -200,6 +213,8 @@ pub struct Chat {
     pub look: Look,
     /// What the clock says.
     pub now: Instant,
+    /// Where somebody looks. Terminals that do not say are looked at.
+    focus: Focus,
     /// When somebody began to leave.
     leaving: Option<Instant>,
     /// Was the first of two keys typed?
@@ -233,6 +248,7 @@ impl Chat {
             pool: Arc::default(),
             look,
             now,
+            focus: Focus::Here,
             leaving: None,
             has_prefix: false,
             is_menu_closed: false,
@@ -247,8 +263,9 @@ impl Chat {
             Event::Key(key) => self.key(key),
             Event::Paste(text) => self.paste(&text),
             Event::Happened(happening) => {
+                let is_end = matches!(happening, Happening::TurnEnded(_));
                 self.happened(happening);
-                Vec::new()
+                if is_end { self.ring() } else { Vec::new() }
             }
             Event::Servers(snapshot) => {
                 self.snapshot = snapshot.clone();
@@ -283,6 +300,7 @@ impl Chat {
             | Event::TakenBack(_)
             | Event::Prompt(_)
             | Event::Completed { .. }
+            | Event::Focus(_)
             | Event::Arrived(_)) => self.heard(event),
         }
     }
@@ -316,7 +334,11 @@ impl Chat {
             }
             Event::Prompt(asked) => return self.begin_asking(asked),
             Event::Completed { typed, values } => self.complete(&typed, values),
-            Event::Arrived(Arrival::Asked(question)) => self.questions.take(question),
+            Event::Focus(focus) => self.focus = focus,
+            Event::Arrived(Arrival::Asked(question)) => {
+                self.questions.take(question);
+                return self.ring();
+            }
             Event::Arrived(Arrival::Note(text)) => self.transcript.note(&clean(&text)),
             Event::Arrived(Arrival::Withdrawn) => {
                 let (Redraw::Yes | Redraw::No) = self.questions.tidy();
@@ -352,6 +374,14 @@ impl Chat {
     /// Would the same key leave now?
     pub fn is_leaving(&self) -> bool {
         self.leaving.is_some_and(|it| self.now.saturating_duration_since(it) < TWICE_WITHIN)
+    }
+
+    /// Whoever looks elsewhere hears that something is wanted or done.
+    fn ring(&self) -> Vec<Act> {
+        match self.focus {
+            Focus::Here => Vec::new(),
+            Focus::Elsewhere => vec![Act::Ring],
+        }
     }
 
     /// What fills less than the window is part of the transcript.

@@ -68,6 +68,8 @@ pub enum ForWindow {
     Suspend,
     /// Draw everything anew.
     Repaint,
+    /// Make a sound: somebody is wanted.
+    Ring,
     /// Remember what was sent.
     Remember(String),
 }
@@ -102,6 +104,7 @@ impl Deeds {
             Act::Edit(text) => return Some(ForWindow::Edit(text)),
             Act::Suspend => return Some(ForWindow::Suspend),
             Act::Repaint => return Some(ForWindow::Repaint),
+            Act::Ring => return Some(ForWindow::Ring),
             Act::Remember(text) => return Some(ForWindow::Remember(text)),
             Act::Say(text) => self.say(text).await,
             Act::TakeBack => {

@@ -42,6 +42,7 @@ pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
         |options| options,
         async |host, interrupts| {
             let consent = Arc::new(session.person.clone());
+            let flags = &chosen(session, flags).await;
             let terms = Terms { flags, patience: Patience::Endless, model: None };
             let mut face = PlainFace::open(session, host, terms, consent).await?;
             face.converse(interrupts).await;
@@ -254,6 +255,7 @@ impl PlainFace {
             | Event::Context(_)
             | Event::TakenBack(_)
             | Event::Completed { .. }
+            | Event::Focus(_)
             | Event::Arrived(_) => {}
         }
     }
@@ -380,4 +382,16 @@ fn preview(text: &str) -> String {
         lines.push(&more);
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The flags with the conversation that somebody chose, where somebody had to.
+async fn chosen(session: &Session, flags: &Print) -> Print {
+    let Some(all) = flags.choices(session) else { return flags.clone() };
+    for (at, past) in all.iter().enumerate() {
+        report::say(&format!("{}: {}\n", at + 1, clean_line(&past.first_words)));
+    }
+    let line = session.person.next_line("Which conversation? A number, or nothing for a new one: ");
+    let number = line.await.and_then(|it| it.trim().parse::<usize>().ok());
+    let id = number.and_then(|it| all.get(it.checked_sub(1)?)).map(|it| it.id.clone());
+    Print { resume: id, ..flags.clone() }
 }

@@ -2,13 +2,13 @@
 //! at the end, on errors, on a panic, and while the program is stopped or an editor runs.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 
 use crossterm::cursor::{SetCursorStyle, Show};
 use crossterm::event::{
-    DisableBracketedPaste, EnableBracketedPaste, KeyboardEnhancementFlags,
-    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
@@ -17,6 +17,9 @@ use crossterm::terminal::{
 use crossterm::{execute, queue};
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
+use switchboard::config::shown::printable;
+
+use crate::report;
 
 /// Room for what one frame changes.
 const BUFFER: usize = 64 * 1024;
@@ -24,6 +27,9 @@ const BUFFER: usize = 64 * 1024;
 /// Does the screen have the terminal now?
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
+/// What is said once the terminal is given back, and how much of it.
+static LATE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const MOST_LATE: usize = 20;
 
 /// The terminal. Dropping it gives it back.
 pub struct RawTerminal {
@@ -59,6 +65,13 @@ impl RawTerminal {
         Ok(())
     }
 
+    /// Makes a sound.
+    pub fn ring(&mut self) -> io::Result<()> {
+        let out = self.terminal.backend_mut();
+        out.write_all(b"\x07")?;
+        out.flush()
+    }
+
     /// Gives the terminal to somebody else for a while, and takes it back.
     pub fn lend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
         give_back();
@@ -90,6 +103,7 @@ fn take() -> io::Result<()> {
         io::stdout(),
         EnterAlternateScreen,
         EnableBracketedPaste,
+        EnableFocusChange,
         // Terminals that do not know it ignore it; the others can tell Shift-Enter from Enter.
         PushKeyboardEnhancementFlags(flags),
     );
@@ -108,20 +122,36 @@ fn give_back() {
         io::stdout(),
         EndSynchronizedUpdate,
         PopKeyboardEnhancementFlags,
+        DisableFocusChange,
         DisableBracketedPaste,
         LeaveAlternateScreen,
         SetCursorStyle::DefaultUserShape,
         Show,
     );
     let _terminal_is_gone = disable_raw_mode();
+    let late = std::mem::take(&mut *LATE.lock().unwrap_or_else(PoisonError::into_inner));
+    for text in late {
+        report::aside(&format!("{}\n", printable(&text)));
+    }
 }
 
-/// A panic anywhere must be readable, and leave a terminal that works.
+/// A panic must be readable, and leave a terminal that works. One of a thread beside us ends that thread's work and not
+/// the screen: it is said when the terminal is given back.
 fn restore_on_panic() {
+    let ours = std::thread::current().id();
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        give_back();
-        before(panic);
+        if std::thread::current().id() == ours {
+            give_back();
+        }
+        if IS_OURS.load(Ordering::SeqCst) {
+            let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+            if late.len() < MOST_LATE {
+                late.push(panic.to_string());
+            }
+        } else {
+            before(panic);
+        }
     }));
 }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
@@ -20,7 +20,7 @@ use crate::commands::print::Print;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::outcome::{Done, Failure};
-use crate::screen::chat::{Chat, Event};
+use crate::screen::chat::{Chat, Event, Focus};
 use crate::screen::chat_frame;
 use crate::screen::deeds::{Deeds, ForWindow, fault};
 use crate::screen::editor_run;
@@ -29,6 +29,7 @@ use crate::screen::look::Look;
 use crate::screen::markdown;
 use crate::screen::opening::{self, Patience, Terms};
 use crate::screen::panel::roster::Roster;
+use crate::screen::past_list::PastList;
 use crate::screen::performance::Player;
 use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
 use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
@@ -48,6 +49,16 @@ pub fn run(session: &Session, flags: &Print, player: Player) -> Result<Done, Fai
     let folder = session.shown_path(&session.machine.working_folder);
     let mut chat = Chat::new(look, folder, Instant::now());
     let mut terminal = RawTerminal::enter().map_err(no_terminal)?;
+    let flags = &match flags.choices(session) {
+        None => flags.clone(),
+        Some(all) => {
+            let list = PastList::new(all, SystemTime::now());
+            match list.choose(&mut terminal, &chat.look).map_err(no_terminal)? {
+                Some(id) => Print { resume: Some(id), ..flags.clone() },
+                None => return Ok(Done::default()),
+            }
+        }
+    };
     // Before anything is read that could take its time.
     terminal.draw(|frame| chat_frame::draw(&mut chat, frame)).map_err(no_terminal)?;
     let configuration = session.load()?;
@@ -234,7 +245,9 @@ impl Window {
                 self.deeds.session.machine.terminal.width = usize::from(columns);
                 Some(Event::Drawn)
             }
-            TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
+            TerminalEvent::FocusGained => Some(Event::Focus(Focus::Here)),
+            TerminalEvent::FocusLost => Some(Event::Focus(Focus::Elsewhere)),
+            TerminalEvent::Mouse(_) => None,
         }
     }
 
@@ -262,6 +275,7 @@ impl Window {
     fn perform(&mut self, act: ForWindow) -> Result<Stay, Failure> {
         match act {
             ForWindow::Quit => return Ok(Stay::No),
+            ForWindow::Ring => self.terminal.ring().map_err(no_terminal)?,
             ForWindow::Repaint => self.terminal.forget().map_err(no_terminal)?,
             ForWindow::Suspend => {
                 self.lend(stop_ourselves)?;

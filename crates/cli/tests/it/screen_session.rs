@@ -26,7 +26,8 @@ fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
 
 /// A server that does not start while the file `broken` is there.
 fn entry() -> String {
-    let script = r#"test -e broken && { echo "cannot find my database" >&2; exit 3; }; exec "$0" "$1""#;
+    let script =
+        r#"test -e broken && { echo "cannot find my database" >&2; exit 3; }; exec "$0" "$1""#;
     let program = program();
     json!({"command": "sh", "args": ["-c", script, program, Script::legacy().json()]}).to_string()
 }
@@ -65,7 +66,10 @@ fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
     // Another tool is another question, and the server has one of its own.
     terminal.shows("theirs wants to run ask");
     read(&mut terminal).types("\r").shows("A table for whom?");
-    read(&mut terminal).types("Grace\t\x153\t\x1b[C\t\t\t\r").shows("a table │ Grace").hides("working");
+    read(&mut terminal)
+        .types("Grace\t\x153\t\x1b[C\t\t\t\r")
+        .shows("a table │ Grace")
+        .hides("working");
     let answered = terminal.calm_screen();
     assert!(answered.contains("swb call mcp__theirs__ask"), "{answered}");
     let booked = service.body(3)["messages"].to_string();
@@ -87,7 +91,11 @@ fn crash_and_mend(scene: &Scene, terminal: &mut Terminal) {
     read(terminal).types("\r").shows("0/1 server");
     terminal.types("/mcp\r").shows("1 server, 0 connected").types("\r").shows("Defined in:");
     std::fs::remove_file(scene.path("broken")).expect("it is there");
-    terminal.types("r").shows("State:        connected").types("\x1b").shows("1 server, 1 connected");
+    terminal
+        .types("r")
+        .shows("State:        connected")
+        .types("\x1b")
+        .shows("1 server, 1 connected");
     terminal.types("q").hides("1 server, 1 connected").shows("1/1 server");
     // What was allowed for the session still is.
     terminal.types("/call mcp__theirs__echo text=again\r").shows("│ again");

@@ -107,6 +107,12 @@ fn leaving_says_how_to_go_on_and_that_shows_what_was_said() {
     terminal.shows("> remember this").shows("An answer.").types("and?\r").shows("Another.");
     let said = service.body(1)["messages"].to_string();
     assert!(said.contains("remember this") && said.contains("An answer."), "{said}");
+    drop(terminal);
+    let mut command = scene.command(&scene.project(), &["--resume"]);
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+    let mut terminal = Terminal::sized(&command, Size::USUAL);
+    terminal.shows("Which conversation?").shows("just now remember this").types("\r");
+    terminal.shows("> remember this").shows("Another.");
 }
 
 #[test]

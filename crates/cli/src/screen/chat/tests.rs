@@ -10,7 +10,7 @@ use switchboard::config::permission::Mode;
 use switchboard_chat::happening::{CallEnd, CallSeen, Happening, TurnEnd};
 use switchboard_chat::language_model::{ModelError, ModelErrorKind};
 
-use super::{Act, Chat, Event, ModelSeen, Returned};
+use super::{Act, Chat, Event, Focus, ModelSeen, Returned};
 use crate::screen::chat_frame;
 use crate::screen::look::{Look, Palette, Signs};
 use crate::screen::slash::Slash;
@@ -225,6 +225,17 @@ fn one_card_unfolds_alone_when_it_is_chosen() {
     stage.control('o');
     let shown = stage.shown();
     assert!(shown.contains("b6") || shown.contains("a6"), "{shown}");
+}
+
+#[test]
+fn whoever_looks_elsewhere_hears_that_it_is_done() {
+    let mut stage = Stage::with_model();
+    let ended = || Event::Happened(Happening::TurnEnded(TurnEnd::Finished));
+    assert_eq!(stage.hear(ended()), []);
+    stage.hear(Event::Focus(Focus::Elsewhere));
+    assert_eq!(stage.hear(ended()), [Act::Ring]);
+    stage.hear(Event::Focus(Focus::Here));
+    assert_eq!(stage.hear(ended()), []);
 }
 
 #[test]

@@ -164,3 +164,28 @@ pub(crate) fn shown(text: &str) -> String {
     let text: String = text.chars().take(LONGEST).collect();
     printable(text.trim())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &'static str, value: &str, expected: Again) {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().expect("a header"));
+        let trouble = Trouble::refused(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}");
+        assert_eq!(trouble.again, expected, "{name}: {value}");
+    }
+
+    #[test]
+    fn a_service_may_make_us_wait_for_a_minute_and_no_longer() {
+        check("retry-after", "7", Again::After(Duration::from_secs(7)));
+        check("retry-after", "86400", Again::After(Duration::from_secs(60)));
+        check("retry-after-ms", "1500", Again::After(Duration::from_millis(1500)));
+        // A date is not read: the usual wait is as good.
+        check("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", Again::Soon);
+        check("retry-after", "-1", Again::Soon);
+        check("retry-after", "NaN", Again::Soon);
+        check("x-should-retry", "false", Again::No);
+    }
+}

@@ -152,6 +152,9 @@ struct Lectern {
     replies: Mutex<VecDeque<Reply>>,
     recorded: Mutex<Vec<Recorded>>,
     came: Condvar,
+    /// How many answers nobody heard to their end.
+    unheard: Mutex<usize>,
+    left: Condvar,
     released: Semaphore,
 }
 
@@ -164,6 +167,8 @@ impl ModelService {
             replies: Mutex::new(replies.into_iter().collect()),
             recorded: Mutex::default(),
             came: Condvar::new(),
+            unheard: Mutex::default(),
+            left: Condvar::new(),
             released: Semaphore::new(0),
         });
         let answer = |shape: Shape| {
@@ -210,6 +215,14 @@ impl ModelService {
         let requests = self.requests();
         let body = requests.get(at).and_then(|it| it.body.clone());
         body.unwrap_or_else(|| panic!("there are {} requests", requests.len()))
+    }
+
+    /// Waits until somebody has left in the middle of an answer. Blocks.
+    pub fn wait_for_leaving(&self) {
+        let unheard = self.lectern.unheard.lock().expect("nobody panics with it");
+        let waited = self.lectern.left.wait_timeout_while(unheard, PATIENCE, |it| *it == 0);
+        let (_unheard, timeout) = waited.expect("nobody panics with it");
+        assert!(!timeout.timed_out(), "nobody left");
     }
 
     /// Waits until so many requests came. Blocks.
@@ -279,33 +292,49 @@ impl Lectern {
             Frame::BreakOff => vec![Sent::BreakOff],
         });
         let halves: VecDeque<Sent> = halves.collect();
-        let flow = stream::unfold((self, halves), |(lectern, mut halves)| async move {
+        let speech = Speech { lectern: self, halves };
+        let flow = stream::unfold(speech, |mut speech| async move {
             loop {
-                match halves.pop_front()? {
+                match speech.halves.pop_front()? {
                     Sent::Bytes(bytes) => {
                         // Each piece leaves by itself.
                         tokio::task::yield_now().await;
-                        return Some((Ok(bytes), (lectern, halves)));
+                        return Some((Ok(bytes), speech));
                     }
                     Sent::Stall => {
-                        let permit = lectern.released.acquire().await;
+                        // While it is waited for, there is more to say.
+                        speech.halves.push_front(Sent::Stall);
+                        let permit = speech.lectern.released.acquire().await;
                         permit.expect("it is never closed").forget();
+                        speech.halves.pop_front();
                     }
                     Sent::BreakOff => {
-                        halves.clear();
+                        speech.halves.clear();
                         // What was sent before is to arrive.
                         for _ in 0..100 {
                             tokio::task::yield_now().await;
                         }
-                        return Some((
-                            Err(io::Error::other("as the script says")),
-                            (lectern, halves),
-                        ));
+                        return Some((Err(io::Error::other("as the script says")), speech));
                     }
                 }
             }
         });
         events(flow)
+    }
+}
+
+/// An answer that is being given.
+struct Speech {
+    lectern: Arc<Lectern>,
+    halves: VecDeque<Sent>,
+}
+
+impl Drop for Speech {
+    fn drop(&mut self) {
+        if !self.halves.is_empty() {
+            *self.lectern.unheard.lock().expect("nobody panics with it") += 1;
+            self.lectern.left.notify_all();
+        }
     }
 }
 

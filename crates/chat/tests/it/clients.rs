@@ -1,7 +1,6 @@
 //! The three model clients against the scripted service: what they send, what they make of answers, and how they fail.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -453,20 +452,20 @@ async fn a_host_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn dropping_an_answer_stops_it() {
-    let service =
-        ModelService::start([Reply::answer([Piece::say("I"), Piece::Stall])]).expect("it starts");
-    let client = Arc::new(client_at(Provider::Anthropic, service.origin(), QUICK));
-    let (say, mut heard) = mpsc::channel(10);
-    let answering = {
-        let client = client.clone();
-        tokio::spawn(async move {
-            client.answer(request(vec![user(vec![text("hi")])]), say).await.map(|_| ())
-        })
-    };
-    assert_eq!(heard.recv().await, Some(Delta::Text("I".to_owned())));
-    answering.abort();
-    assert_eq!(heard.recv().await, None);
+async fn dropping_an_answer_hangs_up() {
+    for provider in Provider::ALL {
+        let endless = Reply::answer([Piece::say("I"), Piece::Stall]);
+        let service = ModelService::start([endless]).expect("it starts");
+        let client = client_at(provider, service.origin(), QUICK);
+        let (say, mut heard) = mpsc::channel(10);
+        let answering = client.answer(request(vec![user(vec![text("hi")])]), say);
+        tokio::select! {
+            _ = answering => panic!("it is not over"),
+            delta = heard.recv() => assert_eq!(delta, Some(Delta::Text("I".to_owned()))),
+        }
+        let left = tokio::task::spawn_blocking(move || service.wait_for_leaving());
+        left.await.expect("the service noticed");
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use serde_json::json;
 use switchboard::config::cascade::State;
+use switchboard::config::settings::Theme;
 use switchboard::places::Places;
 use tempfile::TempDir;
 
@@ -92,7 +93,8 @@ fn moved(session: &Session, folder: &TempDir) -> Result<Session, Failure> {
     // A project of its own, whatever lies above it.
     std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
     let places = Places { managed: session.machine.places.managed.clone(), ..Places::below(&home) };
-    write_rules(&places.user_settings()).map_err(no_folder)?;
+    let theme = session.load().ok().and_then(|it| it.theme);
+    write_settings(&places.user_settings(), theme).map_err(no_folder)?;
     let machine = Machine {
         variables: session.machine.variables.only(&KEPT),
         home,
@@ -111,14 +113,21 @@ fn moved(session: &Session, folder: &TempDir) -> Result<Session, Failure> {
     Ok(Session::new(machine, global))
 }
 
-/// What only reads may be called; the rest is asked about.
-fn write_rules(settings: &Path) -> std::io::Result<()> {
+/// What only reads may be called; the rest is asked about. Colours are the person's own.
+fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> {
     let tools =
         ["now", "list_notes", "count_slowly"].map(|it| format!("mcp__{}__{it}", demo::NAME));
     if let Some(folder) = settings.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(settings, json!({"permissions": {"allow": tools}}).to_string())
+    let mut written = json!({"permissions": {"allow": tools}});
+    if let Some(theme) = theme {
+        written["theme"] = match theme {
+            Theme::Dark => json!("dark"),
+            Theme::Light => json!("light"),
+        };
+    }
+    std::fs::write(settings, written.to_string())
 }
 
 fn may_run(session: &Session) -> Result<(), Failure> {

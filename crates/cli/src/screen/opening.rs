@@ -36,6 +36,8 @@ pub struct Begun {
     pub coming: Option<Coming>,
     /// What was said before.
     pub before: Vec<Utterance>,
+    /// What somebody should know; nothing, mostly.
+    pub warning: String,
     /// Why nobody answers, where a model was wanted.
     pub trouble: Option<Failure>,
 }
@@ -76,7 +78,7 @@ pub async fn begin(
     consent: Arc<dyn Consent>,
 ) -> Result<Begun, Failure> {
     let Terms { flags, patience, model: given } = terms;
-    let desk = desk::desk(session, configuration, host, None)?;
+    let (desk, warning) = desk::with_warning(session, configuration, host, None)?;
     let desk = Arc::new(Desk { consent, ..desk });
     let (chronicle, before) = flags.conversation(session)?;
     let mut coming = match &given {
@@ -109,7 +111,7 @@ pub async fn begin(
         rounds: USUAL_ROUNDS,
     };
     let (talk, happenings, task) = Talk::begin_kept(setting, chronicle);
-    Ok(Begun { desk, talk, happenings, task, model: seen, coming, before, trouble })
+    Ok(Begun { desk, talk, happenings, task, model: seen, coming, before, trouble, warning })
 }
 
 /// Sets a model up beside everything else.

@@ -138,9 +138,9 @@ mod tests {
         insta::assert_snapshot!(seen((50, 6), |frame| list.draw(frame, frame.area(), &LOOK)), @r"
         Which conversation?  (arrows and Enter; Esc leaves
 
-           just now the latest
-            2 hours an older one
-             4 days the oldest
+          just now the latest
+           2 hours an older one
+            4 days the oldest
         ");
     }
 

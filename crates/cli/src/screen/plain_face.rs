@@ -132,6 +132,7 @@ impl PlainFace {
         if !begun.before.is_empty() {
             report::say(&format!("Going on after {} utterances.\n", begun.before.len()));
         }
+        report::aside(&begun.warning);
         if let Some(failure) = &begun.trouble {
             report::aside(&report::failure_text(failure));
         }
@@ -209,6 +210,9 @@ impl PlainFace {
     /// Says what comes until nothing is under way.
     async fn settle(&mut self, interrupts: &mut Interrupts) {
         loop {
+            for event in self.deeds.take_said() {
+                self.heard(event);
+            }
             tokio::select! {
                 biased;
                 Some(event) = self.reports.recv() => self.heard(event),

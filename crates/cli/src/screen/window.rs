@@ -1,6 +1,7 @@
 //! Runs the screen: takes the terminal, hears keys, servers, the model and questions, lets the chat decide, has it drawn,
 //! and gives the terminal back. Draws only what changed, and only when something did.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -146,6 +147,9 @@ impl Window {
         if let Some(coming) = begun.coming {
             deeds.await_model(coming);
         }
+        if !begun.warning.is_empty() {
+            chat.on(Event::Note(begun.warning), Instant::now());
+        }
         if let Some(failure) = &begun.trouble {
             chat.on(fault(failure), Instant::now());
         }
@@ -252,6 +256,17 @@ impl Window {
     }
 
     async fn hear(&mut self, event: Event) -> Result<Stay, Failure> {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            if self.hear_one(event).await? == Stay::No {
+                return Ok(Stay::No);
+            }
+            events.extend(self.deeds.take_said());
+        }
+        Ok(Stay::Yes)
+    }
+
+    async fn hear_one(&mut self, event: Event) -> Result<Stay, Failure> {
         self.is_stale = true;
         let ends_answer = matches!(&event, Event::Happened(Happening::Used(_)));
         if let Event::Model(model) = &event {

@@ -47,6 +47,7 @@ mod reset_project_choices;
 mod resources;
 mod result;
 mod screen_calls;
+mod screen_golden;
 mod screen_panel;
 mod screen_session;
 mod screen_start;

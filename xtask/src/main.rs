@@ -33,6 +33,7 @@ Chores:
                     the same for the server suite: against the gateway, against what stands behind it, or elsewhere;
                     only servers whose title in the table holds PART
   docs              write the reference pages and the outputs shown in docs again
+  pictures          take the pictures of the screen in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
   help              this text
 
@@ -64,6 +65,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         }
         "conformance" => conformance::run(&Workshop::from_environment()?, rest),
         "docs" => docs(&Workshop::from_environment()?, rest),
+        "pictures" => pictures(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
@@ -77,6 +79,13 @@ fn docs(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
     let mut nextest = workshop.cargo("nextest run --package swb --locked -E");
     nextest.arg("test(docs)").args(rest).env("SWB_BLESS", "1");
     run::all(vec![Step::new("docs", nextest, Closing::OwnSummary)])?;
+    Ok(())
+}
+
+fn pictures(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+    let mut nextest = workshop.cargo("nextest run --workspace --locked -E");
+    nextest.arg("test(screen_golden)").args(rest).env("SWB_PICTURES", "1");
+    run::all(vec![Step::new("pictures", nextest, Closing::OwnSummary)])?;
     Ok(())
 }
 

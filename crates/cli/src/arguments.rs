@@ -3,9 +3,9 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, disable,
-    doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions, ping,
-    policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
+    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
+    disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
+    ping, policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
     resources, result, search, serve, status, subscribe, tools,
 };
 
@@ -76,6 +76,8 @@ pub enum Top {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Watch a conversation that plays itself: no key, no network, nothing is kept
+    Demo(demo::Demo),
     /// List configured servers, without connecting to any
     List(list::List),
     /// Connect to every server and show how each is doing

@@ -10,6 +10,7 @@ pub mod call;
 pub mod complete;
 pub mod completions;
 pub mod config;
+pub mod demo;
 pub mod disable;
 pub mod doctor;
 pub mod enable;
@@ -49,6 +50,7 @@ use crate::session::Session;
 /// Runs a command.
 pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
     match verb {
+        Verb::Demo(it) => demo::run(&it, session),
         Verb::List(it) => list::run(&it, session),
         Verb::Status(it) => status::run(&it, session),
         Verb::Doctor(it) => doctor::run(&it, session),

@@ -21,13 +21,25 @@ use crate::report;
 use crate::session::Session;
 use crate::style::{Meaning, paint};
 
-/// Everything that a call needs.
+/// Everything that a call needs. What somebody should know of it is printed.
 pub fn desk(
     session: &Session,
     configuration: &Configuration,
     host: &Host,
     mode: Option<Mode>,
 ) -> Result<Desk, Failure> {
+    let (desk, warning) = with_warning(session, configuration, host, mode)?;
+    report::aside(&warning);
+    Ok(desk)
+}
+
+/// The same; what somebody should know of it comes with it.
+pub fn with_warning(
+    session: &Session,
+    configuration: &Configuration,
+    host: &Host,
+    mode: Option<Mode>,
+) -> Result<(Desk, String), Failure> {
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
     let usual = configuration.rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
@@ -36,16 +48,16 @@ pub fn desk(
     })?;
     let tokens = live::tokens(session)?;
     let pins = Pins::open(&session.machine.places.pins());
-    if let Some(damage) = pins.damage() {
+    let warning = pins.damage().map(|damage| {
         let path = session.shown_path(&session.machine.places.pins());
-        report::aside(&format!(
+        format!(
             "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
             paint(Meaning::Doubtful, "warning:"),
             printable(damage)
-        ));
-    }
+        )
+    });
     let project_root = configuration.project_root.clone();
-    Ok(Desk {
+    let desk = Desk {
         pool: host.watch_pool(),
         rules: Rulebook::new(configuration.rules.clone())
             .kept_in(session.machine.places.clone(), RuleFile::Local { project_root }),
@@ -56,5 +68,6 @@ pub fn desk(
         audit,
         limits: Limits { tokens, ..Limits::default() },
         keep: Keep::below(&session.machine.places.data),
-    })
+    };
+    Ok((desk, warning.unwrap_or_default()))
 }

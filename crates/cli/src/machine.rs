@@ -35,6 +35,14 @@ pub struct Machine {
 #[derive(Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
+impl Variables {
+    /// Those of these names.
+    pub fn only(&self, names: &[&str]) -> Variables {
+        let kept = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        Variables(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+}
+
 impl std::ops::Deref for Variables {
     type Target = BTreeMap<String, String>;
 

@@ -20,10 +20,13 @@ mod page_view;
 mod painted;
 pub mod panel;
 mod past_list;
+pub mod performance;
 mod plain_face;
 pub mod questions;
 mod raw_terminal;
+mod recital;
 mod slash;
+mod stand_in;
 mod status_line;
 mod transcript_view;
 mod window;
@@ -31,14 +34,35 @@ mod wrapping;
 
 use crate::commands::print::Print;
 use crate::outcome::{Done, Failure};
+use crate::screen::opening::Answerer;
+use crate::screen::performance::{Performance, Player};
 use crate::session::Session;
 
 /// Converses with whoever is at the terminal, on the screen or in plain lines.
 pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
-    let value = |name: &str| session.machine.variables.get(name).filter(|it| !it.is_empty());
-    let is_simple = value("TERM").is_none_or(|it| it == "dumb");
-    match flags.plain || is_simple || value("SWB_PLAIN").is_some() {
+    match flags.plain || is_simple(session) {
         true => plain_face::run(session, flags),
-        false => window::run(session, flags),
+        false => window::run(session, flags, Player::Person),
     }
+}
+
+/// Plays a conversation on the screen.
+pub fn play(session: &Session, flags: &Print, player: Player) -> Result<Done, Failure> {
+    window::run(session, flags, player)
+}
+
+/// Plays a conversation in plain lines.
+pub fn recite(
+    session: &Session,
+    flags: &Print,
+    performance: Performance,
+    model: Answerer,
+) -> Result<(), Failure> {
+    plain_face::recite(session, flags, performance, model)
+}
+
+/// Can the terminal do little, or does the person want little of it?
+pub fn is_simple(session: &Session) -> bool {
+    let value = |name: &str| session.machine.variables.get(name).filter(|it| !it.is_empty());
+    value("TERM").is_none_or(|it| it == "dumb") || value("SWB_PLAIN").is_some()
 }

@@ -12,6 +12,7 @@ mod scene;
 pub mod script;
 pub mod scripted;
 mod served;
+mod still;
 mod terminal;
 
 pub use authority::Authority;
@@ -23,4 +24,5 @@ pub use scene::{MANAGED, Scene};
 pub use script::{Answers, Era, Script, Sessions};
 pub use scripted::Scripted;
 pub use served::{Recorded, Served};
+pub use still::Still;
 pub use terminal::{Size, Terminal};

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::still::Still;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// How long anything may take before a test gives up.
@@ -130,6 +131,17 @@ impl Terminal {
         let (_, columns) = self.screen.screen().size();
         let rows = self.screen.screen().rows(0, columns.get());
         rows.map(|row| format!("{}\n", row.trim_end())).collect()
+    }
+
+    /// The screen as a picture can show it, without what is half drawn.
+    pub fn still(&mut self) -> Still {
+        let deadline = Instant::now() + CALM;
+        while Instant::now() < deadline
+            && let Ok(bytes) = self.shown.recv_timeout(CALM / 8)
+        {
+            self.take(&bytes);
+        }
+        Still::of(self.screen.screen())
     }
 
     /// Is the program on the other screen, that is gone when it leaves?

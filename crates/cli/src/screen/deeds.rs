@@ -55,6 +55,8 @@ pub struct Deeds {
     /// Who answers.
     pub model: Option<ModelSeen>,
     calls: OwnCalls,
+    /// What the window hears when it has time. Bounded by what one act says.
+    said: Vec<Event>,
 }
 
 /// What the window has to do itself.
@@ -94,6 +96,7 @@ impl Deeds {
             tasks: JoinSet::new(),
             model: None,
             calls: OwnCalls::default(),
+            said: Vec::new(),
         }
     }
 
@@ -241,8 +244,14 @@ impl Deeds {
         });
     }
 
-    async fn tell(&self, event: Event) {
-        let _left = self.reports.send(event).await;
+    /// Says something to the window. It waits for us now, so it must not be waited for.
+    fn tell(&mut self, event: Event) {
+        self.said.push(event);
+    }
+
+    /// What was said to the window meanwhile.
+    pub fn take_said(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.said)
     }
 }
 

@@ -36,8 +36,21 @@ pub struct Begun {
     pub coming: Option<Coming>,
     /// What was said before.
     pub before: Vec<Utterance>,
+    /// What somebody should know; nothing, mostly.
+    pub warning: String,
     /// Why nobody answers, where a model was wanted.
     pub trouble: Option<Failure>,
+}
+
+/// How a conversation begins.
+#[derive(Clone)]
+pub struct Terms<'a> {
+    /// What somebody said on the command line.
+    pub flags: &'a Print,
+    /// How long a model may take to be set up.
+    pub patience: Patience,
+    /// Who answers, where nobody is to choose.
+    pub model: Option<Answerer>,
 }
 
 /// How long a model may take to be set up before anything else begins.
@@ -61,13 +74,17 @@ pub type Coming = JoinHandle<Result<Option<Answerer>, Failure>>;
 pub async fn begin(
     session: &Session,
     host: &Host,
-    (configuration, (flags, patience)): (&Configuration, (&Print, Patience)),
+    (configuration, terms): (&Configuration, Terms<'_>),
     consent: Arc<dyn Consent>,
 ) -> Result<Begun, Failure> {
-    let desk = desk::desk(session, configuration, host, None)?;
+    let Terms { flags, patience, model: given } = terms;
+    let (desk, warning) = desk::with_warning(session, configuration, host, None)?;
     let desk = Arc::new(Desk { consent, ..desk });
     let (chronicle, before) = flags.conversation(session)?;
-    let mut coming = Some(model(session, flags.model.clone()));
+    let mut coming = match &given {
+        Some(_) => None,
+        None => Some(model(session, flags.model.clone())),
+    };
     let limit = match patience {
         Patience::Endless => Duration::MAX,
         Patience::Short => MOMENT,
@@ -82,7 +99,7 @@ pub async fn begin(
     let (model, trouble) = match made {
         Some(Ok(Ok(model))) => (model, None),
         Some(Ok(Err(failure))) => (None, Some(failure)),
-        Some(Err(_)) | None => (None, None),
+        Some(Err(_)) | None => (given, None),
     };
     let seen = model.as_ref().map(ModelSeen::of);
     let setting = Setting {
@@ -94,7 +111,7 @@ pub async fn begin(
         rounds: USUAL_ROUNDS,
     };
     let (talk, happenings, task) = Talk::begin_kept(setting, chronicle);
-    Ok(Begun { desk, talk, happenings, task, model: seen, coming, before, trouble })
+    Ok(Begun { desk, talk, happenings, task, model: seen, coming, before, trouble, warning })
 }
 
 /// Sets a model up beside everything else.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use switchboard::calling::Consent;
 use switchboard::connection::state::Persistence;
-use switchboard::engine::Host;
+use switchboard::engine::{Host, Options, Snapshot};
 use switchboard_chat::happening::{CallEnd, CallSeen, Happening, TurnEnd};
 use tokio::sync::mpsc;
 
@@ -19,8 +20,10 @@ use crate::screen::cards::seconds;
 use crate::screen::chat::{Act, Event, NO_MODEL, PromptAsked, model_failure};
 use crate::screen::clean_text::{clean, clean_line};
 use crate::screen::deeds::{Deeds, ForWindow};
-use crate::screen::opening::{self, Patience};
+use crate::screen::opening::{self, Answerer, Patience, Terms};
+use crate::screen::performance::Performance;
 use crate::screen::questions::{self, Circumstances};
+use crate::screen::recital::Prompter;
 use crate::screen::slash::{self, Slash};
 use crate::session::Session;
 
@@ -38,12 +41,43 @@ pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
         Persistence::Patient,
         |options| options,
         async |host, interrupts| {
-            let mut face = PlainFace::open(session, host, flags).await?;
+            let consent = Arc::new(session.person.clone());
+            let flags = &chosen(session, flags).await;
+            let terms = Terms { flags, patience: Patience::Endless, model: None };
+            let mut face = PlainFace::open(session, host, terms, consent).await?;
             face.converse(interrupts).await;
             Ok(face.close().await)
         },
     )?;
     Ok(Done::text(left))
+}
+
+/// Plays a conversation, from the first line to the last.
+pub fn recite(
+    session: &Session,
+    flags: &Print,
+    performance: Performance,
+    model: Answerer,
+) -> Result<(), Failure> {
+    let Performance { scenes, written, .. } = performance;
+    let prompter = Arc::new(Prompter::new(written));
+    let asker = prompter.clone();
+    let adapt = |options: Options| Options { asker, ..options };
+    live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
+        let terms = Terms { flags, patience: Patience::Endless, model: Some(model) };
+        let mut face = PlainFace::open(session, host, terms, prompter).await?;
+        live::settle(session, host, None, Snapshot::is_settled).await;
+        host.settled_pool().await;
+        for scene in scenes {
+            face.say(&format!("\n> {}\n", scene.line));
+            let stay = face.line(&scene.line, interrupts).await;
+            if stay == Stay::No || face.is_interrupted {
+                break;
+            }
+        }
+        face.close().await;
+        Ok(())
+    })
 }
 
 struct PlainFace {
@@ -53,6 +87,8 @@ struct PlainFace {
     reports: mpsc::Receiver<Event>,
     /// Is the model at work?
     is_in_turn: bool,
+    /// Was what is under way stopped?
+    is_interrupted: bool,
     /// Was the last thing that was said a line without its end?
     is_open: bool,
     /// The titles of calls under way, and when each last said something.
@@ -70,12 +106,14 @@ enum Stay {
 }
 
 impl PlainFace {
-    async fn open(session: &Session, host: &Host, flags: &Print) -> Result<PlainFace, Failure> {
+    async fn open(
+        session: &Session,
+        host: &Host,
+        terms: Terms<'_>,
+        consent: Arc<dyn Consent>,
+    ) -> Result<PlainFace, Failure> {
         let configuration = session.load()?;
-        let flags = &chosen(session, flags).await;
-        let consent = Arc::new(session.person.clone());
-        let flags = (flags, Patience::Endless);
-        let begun = opening::begin(session, host, (&configuration, flags), consent).await?;
+        let begun = opening::begin(session, host, (&configuration, terms), consent).await?;
         live::apply(host, &configuration, &[]).await;
         // Nobody looks at this queue: what is asked is asked in lines.
         let (questions, _arrivals) = questions::channel(Circumstances::of(session, &configuration));
@@ -94,6 +132,7 @@ impl PlainFace {
         if !begun.before.is_empty() {
             report::say(&format!("Going on after {} utterances.\n", begun.before.len()));
         }
+        report::aside(&begun.warning);
         if let Some(failure) = &begun.trouble {
             report::aside(&report::failure_text(failure));
         }
@@ -103,6 +142,7 @@ impl PlainFace {
             happenings: begun.happenings,
             reports,
             is_in_turn: false,
+            is_interrupted: false,
             is_open: false,
             calls: BTreeMap::new(),
             asked: None,
@@ -170,12 +210,16 @@ impl PlainFace {
     /// Says what comes until nothing is under way.
     async fn settle(&mut self, interrupts: &mut Interrupts) {
         loop {
+            for event in self.deeds.take_said() {
+                self.heard(event);
+            }
             tokio::select! {
                 biased;
                 Some(event) = self.reports.recv() => self.heard(event),
                 Some(happening) = self.happenings.recv() => self.happened(happening),
                 Some(_) = self.deeds.tasks.join_next() => {}
                 () = interrupts.next() => {
+                    self.is_interrupted = true;
                     self.deeds.act(Act::Interrupt).await;
                 }
                 () = std::future::ready(()), if self.is_done() => {

@@ -1,19 +1,23 @@
 //! What was said and done, from the top to the bottom, as lines of the screen. Lines are made once for a width and kept;
 //! what is not looked at is not made.
 
+mod entry_lines;
+mod gaze;
+
 use std::time::{Duration, Instant};
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use switchboard_chat::happening::{CallEnd, CallSeen};
 
 use crate::screen::cards::Card;
 use crate::screen::clean_text::clean;
 use crate::screen::look::{Look, Palette, Signs, Tone};
 use crate::screen::markdown::{self, Answer};
-use crate::screen::painted;
-use crate::screen::wrapping::{Margin, wrap, wrap_text};
+
+use entry_lines::lines_of;
+use gaze::{Gaze, Spot};
 
 /// How much of something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,22 +70,6 @@ struct Laid {
     lines: Vec<Line<'static>>,
     /// How many of the lines stay when the text goes on.
     settled: usize,
-}
-
-/// A line of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Spot {
-    entry: usize,
-    line: usize,
-}
-
-/// What the eye is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gaze {
-    /// The end, whatever comes.
-    Bottom,
-    /// Something further up: the first line that is shown, and what was the end when the eye left it.
-    At { top: Spot, end: Spot },
 }
 
 /// All of it.
@@ -258,68 +246,6 @@ impl Transcript {
         self.chosen = None;
     }
 
-    fn reveal(&mut self, entry: usize) {
-        let (top, bottom) = (self.top(), self.bottom_top());
-        let spot = Spot { entry, line: 0 };
-        let last = self.forward(top, self.height.saturating_sub(1));
-        if spot < top || spot > last {
-            let end = self.last_line();
-            self.gaze = if spot >= bottom { Gaze::Bottom } else { Gaze::At { top: spot, end } };
-        }
-    }
-
-    /// Looks further up.
-    pub fn scroll_up(&mut self, lines: usize) {
-        let top = self.top();
-        let top = self.backward(top, lines);
-        if top < self.bottom_top() {
-            let end = match self.gaze {
-                Gaze::Bottom => self.last_line(),
-                Gaze::At { end, .. } => end,
-            };
-            self.gaze = Gaze::At { top, end };
-        }
-    }
-
-    /// Looks further down.
-    pub fn scroll_down(&mut self, lines: usize) {
-        let Gaze::At { top, end } = self.gaze else { return };
-        let top = self.forward(top, lines);
-        self.gaze = match top < self.bottom_top() {
-            true => Gaze::At { top, end },
-            false => Gaze::Bottom,
-        };
-    }
-
-    /// One page, with a line of the last one.
-    pub fn page(&self) -> usize {
-        self.height.saturating_sub(1).max(1)
-    }
-
-    /// Looks at the beginning.
-    pub fn look_at_top(&mut self) {
-        let end = self.last_line();
-        let top = Spot { entry: 0, line: 0 };
-        if top < self.bottom_top() {
-            self.gaze = Gaze::At { top, end };
-        }
-    }
-
-    /// Looks at the end.
-    pub fn look_at_bottom(&mut self) {
-        self.gaze = Gaze::Bottom;
-    }
-
-    /// How many lines came since the eye left the end; none where it is there.
-    pub fn unseen(&mut self) -> Option<usize> {
-        let Gaze::At { end, .. } = self.gaze else { return None };
-        let mut count = 0;
-        for entry in end.entry..self.entries.len() {
-            count += self.height_of(entry);
-        }
-        Some(count.saturating_sub(end.line))
-    }
-
     /// Draws what the eye is on.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, now: Instant) {
         if (self.width, self.look) != (usize::from(area.width), *look) {
@@ -349,70 +275,6 @@ impl Transcript {
             entry += 1;
             line = 0;
         }
-    }
-
-    /// A gaze at something that is gone goes to the end.
-    fn keep_gaze(&mut self) {
-        if let Gaze::At { top, .. } = self.gaze
-            && (top.entry >= self.entries.len() || top >= self.bottom_top())
-        {
-            self.gaze = Gaze::Bottom;
-        }
-    }
-
-    fn top(&mut self) -> Spot {
-        match self.gaze {
-            Gaze::Bottom => self.bottom_top(),
-            Gaze::At { top, .. } => top,
-        }
-    }
-
-    /// The first line that is shown while the eye is on the end.
-    fn bottom_top(&mut self) -> Spot {
-        let end = self.end();
-        self.backward(end, self.height)
-    }
-
-    /// The place behind the last line, as a part of its entry: the entry may go on.
-    fn last_line(&mut self) -> Spot {
-        match self.entries.len().checked_sub(1) {
-            Some(entry) => Spot { entry, line: self.height_of(entry) },
-            None => self.end(),
-        }
-    }
-
-    /// The place behind the last line.
-    fn end(&self) -> Spot {
-        Spot { entry: self.entries.len(), line: 0 }
-    }
-
-    fn backward(&mut self, from: Spot, mut lines: usize) -> Spot {
-        let Spot { mut entry, mut line } = from;
-        loop {
-            if lines <= line {
-                return Spot { entry, line: line - lines };
-            }
-            if entry == 0 {
-                return Spot { entry: 0, line: 0 };
-            }
-            lines -= line;
-            entry -= 1;
-            line = self.height_of(entry);
-        }
-    }
-
-    fn forward(&mut self, from: Spot, mut lines: usize) -> Spot {
-        let Spot { mut entry, mut line } = from;
-        while entry < self.entries.len() {
-            let left = self.height_of(entry).saturating_sub(line);
-            if lines < left {
-                return Spot { entry, line: line + lines };
-            }
-            lines -= left;
-            entry += 1;
-            line = 0;
-        }
-        self.end()
     }
 
     fn height_of(&mut self, entry: usize) -> usize {
@@ -470,51 +332,4 @@ fn is_foldable(entry: &Entry) -> bool {
 /// Is there an empty line between the two?
 fn stands_apart(before: &Body, this: &Body) -> bool {
     !matches!((before, this), (Body::Note(_), Body::Note(_)))
-}
-
-fn lines_of(
-    body: &Body,
-    width: usize,
-    detail: Detail,
-    (look, now): (&Look, Instant),
-) -> Vec<Line<'static>> {
-    match body {
-        Body::Person(text) => {
-            let mark = Span::styled("> ", look.style(Tone::Accent));
-            wrap_text(text, look.style(Tone::Strong), width, &Margin::hanging(mark))
-        }
-        Body::Thought(text) => thought_lines(text, width, detail, look),
-        Body::Call(card) => card.lines(width, detail, look, now),
-        Body::Note(text) => {
-            let lines = painted::lines(text, look);
-            lines.iter().flat_map(|it| wrap(&it.spans, width, &Margin::none())).collect()
-        }
-        Body::Fault(text) => {
-            let sign = match look.signs {
-                Signs::Drawn => "✗ ",
-                Signs::Ascii => "! ",
-            };
-            let mut margin = Margin::hanging(Span::styled(sign, look.style(Tone::Bad)));
-            let mut lines = Vec::new();
-            for line in painted::lines(text, look) {
-                lines.extend(wrap(&line.spans, width, &margin));
-                margin.first.clone_from(&margin.rest);
-            }
-            lines
-        }
-        Body::Answer(_) => Vec::new(),
-    }
-}
-
-fn thought_lines(text: &str, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
-    let style = look.style(Tone::Faint);
-    let text = clean(text.trim());
-    match detail {
-        Detail::Whole => wrap_text(&text, style, width, &Margin::all(Span::styled("  ", style))),
-        Detail::Folded => {
-            let first = text.lines().next().unwrap_or_default();
-            let line = format!("thought: {first}");
-            vec![Line::from(Span::styled(crate::screen::wrapping::shortened(&line, width), style))]
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Runs the screen: takes the terminal, hears keys, servers, the model and questions, lets the chat decide, has it drawn,
 //! and gives the terminal back. Draws only what changed, and only when something did.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -27,11 +28,13 @@ use crate::screen::editor_run;
 use crate::screen::history::History;
 use crate::screen::look::Look;
 use crate::screen::markdown;
-use crate::screen::opening::{self, Patience};
+use crate::screen::opening::{self, Patience, Terms};
 use crate::screen::panel::roster::Roster;
 use crate::screen::past_list::PastList;
+use crate::screen::performance::Player;
 use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
 use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
+use crate::screen::stand_in::{self, StandIn, TAKEN_OVER, Touch};
 use crate::session::Session;
 
 /// The least time between two frames.
@@ -40,8 +43,9 @@ const FRAME: Duration = Duration::from_millis(8);
 const TICK: Duration = Duration::from_millis(250);
 /// How many outcomes may wait for the screen.
 const REPORTS: usize = 64;
+
 /// Opens the screen, and stays until somebody leaves.
-pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
+pub fn run(session: &Session, flags: &Print, player: Player) -> Result<Done, Failure> {
     let look = Look::of(&session.machine.variables, None);
     let folder = session.shown_path(&session.machine.working_folder);
     let mut chat = Chat::new(look, folder, Instant::now());
@@ -66,7 +70,7 @@ pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
     let asker = live::asker(session, Arc::new(questions.clone()))?;
     let adapt = |options: Options| Options { asker, ..options };
     let left = live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
-        let face = Face { chat, terminal, questions, arrivals };
+        let face = Face { chat, terminal, questions, arrivals, player };
         let known = (configuration, flags);
         let mut window = Window::open(session, host, known, face).await?;
         let outcome = window.run(interrupts).await;
@@ -85,6 +89,7 @@ struct Face {
     terminal: RawTerminal,
     questions: Questions,
     arrivals: Arrivals,
+    player: Player,
 }
 
 struct Window {
@@ -93,6 +98,8 @@ struct Window {
     deeds: Deeds,
     host: Host,
     keys: EventStream,
+    /// Who presses keys until somebody else does.
+    stand_in: Option<StandIn>,
     happenings: mpsc::Receiver<Happening>,
     reports: mpsc::Receiver<Event>,
     arrivals: Arrivals,
@@ -118,12 +125,16 @@ impl Window {
         (configuration, flags): (Configuration, &Print),
         face: Face,
     ) -> Result<Window, Failure> {
-        let Face { mut chat, terminal, questions, arrivals } = face;
+        let Face { mut chat, terminal, questions, arrivals, player } = face;
+        let (stand_in, model) = match player {
+            Player::Person => (None, None),
+            Player::Script(performance, model) => (Some(StandIn::new(performance)), Some(model)),
+        };
         live::apply(host, &configuration, &[]).await;
         let follower = Follower::start(session.surroundings(), &configuration).ok();
         let consent = Arc::new(questions.clone());
-        let told = (flags, Patience::Short);
-        let begun = opening::begin(session, host, (&configuration, told), consent).await?;
+        let terms = Terms { flags, patience: Patience::Short, model };
+        let begun = opening::begin(session, host, (&configuration, terms), consent).await?;
         chat.mode = begun.desk.mode;
         chat.model.clone_from(&begun.model);
         chat.recall(&begun.before);
@@ -135,6 +146,9 @@ impl Window {
         deeds.model = begun.model;
         if let Some(coming) = begun.coming {
             deeds.await_model(coming);
+        }
+        if !begun.warning.is_empty() {
+            chat.on(Event::Note(begun.warning), Instant::now());
         }
         if let Some(failure) = &begun.trouble {
             chat.on(fault(failure), Instant::now());
@@ -151,6 +165,7 @@ impl Window {
             deeds,
             host: host.clone(),
             keys: EventStream::new(),
+            stand_in,
             happenings: begun.happenings,
             reports,
             arrivals,
@@ -173,11 +188,17 @@ impl Window {
             if !is_moving {
                 next_tick = Instant::now() + TICK;
             }
+            let chat = &self.chat;
+            let played = self.stand_in.as_mut().and_then(|it| it.due(chat, Instant::now()));
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => return Ok(()),
                 key = self.keys.next() => match key {
-                    Some(Ok(key)) => self.terminal_event(key),
+                    Some(Ok(key)) => match self.touched(&key) {
+                        Touch::None => self.terminal_event(key),
+                        Touch::TakeOver => Some(Event::Note(TAKEN_OVER.to_owned())),
+                        Touch::Leave => return Ok(()),
+                    },
                     // Nobody can type any more.
                     Some(Err(_)) | None => return Ok(()),
                 },
@@ -194,6 +215,9 @@ impl Window {
                     let Deeds { session, configuration, .. } = &self.deeds;
                     Some(Event::Configured(Arc::new(Roster::of(session, configuration))))
                 }
+                () = sleep_until(played.unwrap_or(due).into()), if played.is_some() => {
+                    self.stand_in.as_mut().and_then(StandIn::key).map(Event::Key)
+                }
                 () = markdown::loaded() => Some(Event::Drawn),
                 () = sleep_until(next_tick.into()), if is_moving => {
                     next_tick += TICK;
@@ -205,6 +229,16 @@ impl Window {
                 return Ok(());
             }
         }
+    }
+
+    /// Has somebody taken the keys from who plays them? What they pressed did that and nothing else.
+    fn touched(&mut self, event: &TerminalEvent) -> Touch {
+        let Some(_) = &self.stand_in else { return Touch::None };
+        let touch = stand_in::touch(event);
+        if touch != Touch::None {
+            self.stand_in = None;
+        }
+        touch
     }
 
     fn terminal_event(&mut self, event: TerminalEvent) -> Option<Event> {
@@ -222,6 +256,17 @@ impl Window {
     }
 
     async fn hear(&mut self, event: Event) -> Result<Stay, Failure> {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            if self.hear_one(event).await? == Stay::No {
+                return Ok(Stay::No);
+            }
+            events.extend(self.deeds.take_said());
+        }
+        Ok(Stay::Yes)
+    }
+
+    async fn hear_one(&mut self, event: Event) -> Result<Stay, Failure> {
         self.is_stale = true;
         let ends_answer = matches!(&event, Event::Happened(Happening::Used(_)));
         if let Event::Model(model) = &event {

@@ -1,141 +1,130 @@
-//! The demonstration's server: there while nothing is configured, for every command, and only then.
+//! `swb demo`: it plays itself to the end on the screen and in plain lines, yields to whoever presses a key, and leaves
+//! nothing behind.
 
-use std::path::Path;
+use std::process::Stdio;
 
-use serde_json::json;
-use testkit::{Script, Scripted};
+use testkit::{Scene, Size, Terminal};
 
-use crate::status::Watch;
-use crate::support::{USER, json as json_of, scene, states};
+use crate::support::{USER, scene};
 
-#[test]
-fn every_command_works_on_it_at_once() {
-    let scene = scene();
-    assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
-    let status = json_of(&scene, &["status", "--json"]);
-    let server = &status["servers"][0];
-    assert_eq!(
-        (&server["name"], &server["state"]),
-        (&json!("demo"), &json!("connected")),
-        "{status}"
-    );
-    assert!(scene.swb(&["tools"]).ok().contains("mcp__demo__echo"));
-    assert!(scene.swb(&["search", "picture"]).ok().contains("mcp__demo__draw_clock"));
-    assert!(scene.swb(&["ping", "demo"]).ok().contains("demo"));
-    assert!(scene.swb(&["doctor"]).ok().contains("all well"));
-    assert!(scene.swb(&["get", "demo"]).ok().contains("built into swb"));
-    assert!(scene.swb(&["prompts"]).ok().contains("write_about"));
-    let said = scene.swb(&["prompt", "demo", "write_about", "topic=tea", "tone=funny"]);
-    assert!(said.ok().contains("Write five lines about tea, in a funny tone."), "{}", said.shown());
-    let call = |words: &[&str]| {
-        let words = [&["call"], words, &["--mode", "acceptEdits"]].concat();
-        scene.swb(&words).ok().to_owned()
-    };
-    assert_eq!(call(&["mcp__demo__echo", "text=hello"]), "hello\n");
-    assert_eq!(call(&["mcp__demo__draw_clock", "hour:=10", "minute:=8"]), "[image/png, 160×160]\n");
-    assert!(call(&["mcp__demo__now"]).ends_with("Z\n"));
+fn demo(scene: &Scene, size: Size) -> Terminal {
+    let mut command = scene.command(&scene.project(), &["demo", "--speed", "40"]);
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+    Terminal::sized(&command, size)
 }
 
-#[test]
-fn its_picture_is_one_that_others_can_read() {
-    let words =
-        ["call", "mcp__demo__draw_clock", "hour:=1", "minute:=2", "--json", "--mode", "bypass"];
-    let drawn = json_of(&scene(), &words);
-    let picture = &drawn["content"][0];
-    assert_eq!((&picture["type"], &picture["width"]), (&json!("image"), &json!(160)), "{picture}");
-    assert_eq!(drawn["notes"], json!([]));
-}
-
-#[test]
-fn one_command_sees_the_notes_of_the_one_before() {
-    let scene = scene();
-    let call = |words: &[&str]| {
-        let words = [&["call"], words, &["--mode", "bypass"]].concat();
-        scene.swb(&words).ok().to_owned()
-    };
-    assert_eq!(
-        call(&["mcp__demo__add_note", "text=Buy tea"]),
-        "Note 1 is written down.\n[resource note://1]\n"
-    );
-    assert!(scene.swb(&["resources"]).ok().contains("note://1"));
-    assert_eq!(scene.swb(&["read", "demo", "note://1"]).ok(), "Buy tea\n");
-    assert_eq!(call(&["mcp__demo__delete_note", "id:=1"]), "Note 1 is gone: Buy tea\n");
-    assert_eq!(call(&["mcp__demo__list_notes"]), "There are no notes.\n");
-    let folder = scene.path("~/.local/share/switchboard/demonstration");
-    assert!(Path::new(&folder).join("notes.json").is_file());
-}
-
-#[test]
-fn it_is_asked_about_and_asks_like_any_other() {
-    let scene = scene();
-    let refused = scene.swb(&["call", "mcp__demo__echo", "text=x"]);
-    assert!(refused.fails(4).contains("mcp__demo__echo"), "{}", refused.shown());
-    let booked = scene.swb(&["call", "mcp__demo__book_table", "--mode", "bypass"]);
-    assert_eq!(booked.ok(), "No table was booked: you declined.\n");
-}
-
-#[test]
-fn it_is_gone_with_the_first_server_and_back_after_the_last() {
-    let scene = scene();
-    let added = scene.swb(&["add", "demo", "--", "own"]);
-    assert!(!added.ok().contains("wins") && added.stderr.is_empty(), "{}", added.shown());
-    assert_eq!(states(&scene, &[]), ["demo local ready"]);
-    scene.swb(&["remove", "demo"]).ok();
-    assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
-    let missing = scene.swb(&["remove", "demo"]);
-    insta::assert_snapshot!(missing.fails(5), @r"
-    error: there is no server `demo`
-
-    hint: it is there only while nothing is configured
-    ");
-    scene.servers(".mcp.json", r#""theirs": {"command": "x"}"#);
-    assert_eq!(states(&scene, &[]), ["theirs project pending"]);
-}
-
-#[test]
-fn it_can_be_switched_off_and_on() {
-    let scene = scene();
-    scene.swb(&["disable", "demo"]).ok();
-    assert_eq!(states(&scene, &[]), ["demo dynamic disabled"]);
-    assert!(scene.swb(&[]).ok().contains("disabled"));
-    scene.swb(&["enable", "demo"]).ok();
-    assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
-}
-
-#[test]
-fn it_is_not_there_where_somebody_said_what_is() {
-    let nothing = [""; 0];
-    assert_eq!(states(&scene(), &["--strict-mcp-config"]), nothing);
-    assert_eq!(states(&scene(), &["--mcp-config", r#"{"mcpServers": {}}"#]), nothing);
-    for (place, text) in [
-        (USER, r#"{"deniedMcpServers": [{"serverName": "demo"}]}"#),
-        ("managed/managed-settings.json", r#"{"allowedMcpServers": []}"#),
-        ("managed/managed-mcp.json", r#"{"mcpServers": {}}"#),
-        (".mcp.json", "{ broken"),
-    ] {
-        let scene = scene();
-        scene.write(place, text);
-        let listed = json_of(&scene, &["list", "--all", "--json"]);
-        assert_eq!(listed["servers"], json!([]), "{place}: {text}");
-        let alone = scene.swb(&[]);
-        assert!(!alone.stdout.contains("built in"), "{}", alone.shown());
+/// Every file below the home and the folder for what is temporary.
+fn files(scene: &Scene) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![scene.home(), scene.root().join("temporary")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for entry in entries {
+            let path = entry.expect("it can be listed").path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            found.push(path);
+        }
     }
-    // Rules alone configure no server.
-    let scene = scene();
-    scene.write(USER, r#"{"permissions": {"allow": ["mcp__demo"]}}"#);
-    assert_eq!(scene.swb(&["call", "mcp__demo__echo", "text=x"]).ok(), "x\n");
+    found.sort();
+    found
+}
+
+fn with_temporary_folder() -> Scene {
+    let mut scene = scene();
+    let folder = scene.root().join("temporary");
+    std::fs::create_dir(&folder).expect("a folder");
+    scene.set("TMPDIR", &folder.display().to_string());
+    scene
 }
 
 #[test]
-fn a_watch_lets_it_go_when_a_server_comes() {
+fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
+    let scene = with_temporary_folder();
+    let before = files(&scene);
+    let mut terminal = demo(&scene, Size::LARGE);
+    terminal.sees("demo wants to run add_note").sees("demo asks");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("\x1b[?1049l") && shown.contains("swb add NAME"), "{shown}");
+    assert!(shown.contains("Booked (not really)") && shown.contains("terrace"), "{shown}");
+    assert_eq!(files(&scene), before);
+}
+
+#[test]
+fn it_needs_no_servers_and_ends_where_others_are_configured() {
+    let scene = with_temporary_folder();
+    scene.servers(USER, r#""gone": {"command": "no-such-program"}"#);
+    scene.servers(".mcp.json", r#""theirs": {"command": "no-such-program"}"#);
+    let mut terminal = demo(&scene, Size::USUAL);
+    terminal.sees("1/1 server");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("Servers of this project"), "{shown}");
+}
+
+#[test]
+fn whoever_presses_a_key_plays_on() {
+    let scene = with_temporary_folder();
+    let mut terminal = demo(&scene, Size::LARGE);
+    terminal.shows("side by side").types("x").shows("The keys are yours now");
+    terminal.hides("working").types("\x15hello\r").shows("demo wants to run add_note");
+    // Nobody answers it any more but whoever is there.
+    for _ in 0..4 {
+        terminal.calm_screen();
+    }
+    terminal.types("\x1b").shows("I wrote nothing down").hides("working").types("/quit\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+}
+
+#[test]
+fn escape_and_control_c_leave_at_once() {
+    let scene = with_temporary_folder();
+    for key in ["\x1b", "\x03"] {
+        let mut terminal = demo(&scene, Size::USUAL);
+        terminal.shows("1/1 server").types(key);
+        let (code, shown) = terminal.ends();
+        assert_eq!(code, 0, "{shown}");
+    }
+    assert_eq!(files(&scene).iter().filter(|it| it.ends_with("notes.json")).count(), 0);
+}
+
+#[test]
+fn without_a_terminal_it_is_the_same_conversation_in_lines() {
+    let scene = with_temporary_folder();
+    let before = files(&scene);
+    let mut command = scene.command(&scene.project(), &["demo"]);
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
+    let text = ran.ok();
+    let places = [
+        "> Hello! What time is it",
+        "calling demo: now",
+        "> Please write down",
+        "demo wants to run add_note",
+        "Note 1 is written down.",
+        "demo: connected",
+        "Counted to 8.",
+        "The day: ",
+        "Booked (not really): Ada on",
+        "| 1 | buy tea for the operators |",
+        "swb add NAME",
+    ];
+    let mut at = 0;
+    for place in places {
+        let found = text[at..].find(place);
+        at += found.unwrap_or_else(|| panic!("`{place}` is not there, or not in order:\n{text}"));
+    }
+    assert_eq!(ran.stderr, "", "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    assert_eq!(files(&scene), before);
+}
+
+#[test]
+fn an_administrators_rules_hold_for_it() {
     let scene = scene();
-    let watch = Watch::start(&scene);
-    let is = |name: &'static str, state: &'static str| {
-        move |line: &serde_json::Value| line["name"] == name && line["state"] == state
-    };
-    watch.until("the demonstration is connected", is("demo", "connected"));
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
-    watch.until("it is gone", is("demo", "removed"));
-    watch.until("the other is there", is("one", "connected"));
-    assert_eq!(watch.interrupt(), Some(0));
+    scene.write("managed/managed-settings.json", r#"{"allowedMcpServers": []}"#);
+    assert!(scene.swb(&["demo"]).fails(4).contains("administrator"));
 }

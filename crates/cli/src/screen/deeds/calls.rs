@@ -58,13 +58,13 @@ impl Deeds {
     pub(super) async fn call(&mut self, tool: String, words: &[String]) {
         let arguments = match given::arguments(words, &folder(&self.session)) {
             Ok(arguments) => arguments,
-            Err(failure) => return self.tell(fault(&failure)).await,
+            Err(failure) => return self.tell(fault(&failure)),
         };
         let patience =
             live::milliseconds(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::USUAL_PATIENCE);
         let patience = match patience {
             Ok(patience) => patience,
-            Err(failure) => return self.tell(fault(&failure)).await,
+            Err(failure) => return self.tell(fault(&failure)),
         };
         self.calls.count += 1;
         let title = match self.host.pool().find(&tool) {
@@ -87,7 +87,7 @@ impl Deeds {
         };
         let mut stops = self.calls.stops.subscribe();
         stops.mark_unchanged();
-        self.tell(Event::Happened(Happening::CallBegan(call.seen.clone()))).await;
+        self.tell(Event::Happened(Happening::CallBegan(call.seen.clone())));
         self.tasks.spawn(call.run(stops));
     }
 }

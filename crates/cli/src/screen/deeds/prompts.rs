@@ -34,7 +34,7 @@ impl Deeds {
         });
         let Some((view, item)) = found else {
             let text = format!("there is no prompt `/{name}`; `/mcp` says which servers are there");
-            return self.tell(Event::Fault(text)).await;
+            return self.tell(Event::Fault(text));
         };
         let mut asked = asked(&view, &item, name);
         for word in words {
@@ -51,7 +51,7 @@ impl Deeds {
         let plain = words.iter().filter(|word| asked.pair(word).is_none());
         let positional: BTreeMap<String, String> = open.into_iter().zip(plain.cloned()).collect();
         asked.given.extend(positional);
-        self.tell(Event::Prompt(asked)).await;
+        self.tell(Event::Prompt(asked));
     }
 
     /// Gets a prompt, and says what it says to the model; without one it is shown.

@@ -71,7 +71,7 @@ impl Deeds {
             | Slash::Clear
             | Slash::Quit => return,
         };
-        self.tell(event).await;
+        self.tell(event);
     }
 
     fn servers(&self, server: Option<&str>) -> Event {

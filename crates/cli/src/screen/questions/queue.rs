@@ -75,6 +75,12 @@ impl Queue {
         Rect { y: area.bottom() - height, height, ..area }
     }
 
+    /// The number of the dialog that somebody can see, and from when on it takes keys.
+    pub fn in_view(&self) -> Option<(u64, Instant)> {
+        let number = self.waiting[self.current()?].number;
+        self.on_screen.filter(|(shown, _)| *shown == number)
+    }
+
     /// Draws the dialog whose turn it is. From now on somebody can read it.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, now: Instant) {
         self.tidy();

@@ -1,0 +1,144 @@
+//! `swb demo`: a conversation that plays itself, on the screen or in plain lines. The loop, the dialogs and the server are
+//! the real ones; the model and the person follow a script. Everything it writes lies in a folder that goes with it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use serde_json::json;
+use switchboard::config::cascade::State;
+use switchboard::config::settings::Theme;
+use switchboard::places::Places;
+use tempfile::TempDir;
+
+use crate::arguments::{Arguments, Global};
+use crate::commands::print::Print;
+use crate::demo;
+use crate::exit::Exit;
+use crate::machine::Machine;
+use crate::outcome::{Done, Failure};
+use crate::screen;
+use crate::screen::performance::{Performance, Player, Speed};
+use crate::session::Session;
+
+/// Variables that say what a terminal can do, and where programs are. Nobody needs another one.
+const KEPT: [&str; 12] = [
+    "TERM",
+    "COLORTERM",
+    "COLORFGBG",
+    "NO_COLOR",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "PATH",
+    "EDITOR",
+    "VISUAL",
+    "SWB_PLAIN",
+    "TMPDIR",
+];
+
+const FAREWELL: &str = "That was a real conversation loop with a rehearsed model; nothing of it was kept.\n\n\
+    Next:\n  \
+    swb                         the same screen, with your servers and your model\n  \
+    swb add NAME -- COMMAND …   a server of your own (or: swb add NAME URL)\n  \
+    swb import --dry-run        what other programs have configured\n";
+
+/// Flags of the demonstration.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// How many times as fast as people it goes
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    speed: u32,
+    /// In plain lines, without a screen; so it is anyway where there is no terminal
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Plays it.
+pub fn run(arguments: &Demo, session: &Session) -> Result<Done, Failure> {
+    let has_screen = session.is_for_the_screen() && !screen::is_simple(session);
+    let speed = Speed(arguments.speed);
+    // Removed when it is dropped.
+    let folder = tempfile::Builder::new().prefix("swb-demo-").tempdir().map_err(no_folder)?;
+    let session = moved(session, &folder)?;
+    let flags = Arguments::try_parse_from(["swb"]).map(|it| it.talk);
+    let flags = flags.expect("a command line without flags is one");
+    may_run(&session)?;
+    match has_screen && !arguments.plain {
+        true => on_screen(&session, &flags, speed)?,
+        false => {
+            let (performance, model) = Performance::demonstration(speed, Duration::ZERO);
+            screen::recite(&session, &flags, performance, Arc::new(model))?;
+        }
+    }
+    Ok(Done::text(FAREWELL))
+}
+
+fn on_screen(session: &Session, flags: &Print, speed: Speed) -> Result<(), Failure> {
+    let word = Performance::word(speed);
+    let (performance, model) = Performance::demonstration(speed, word);
+    screen::play(session, flags, Player::Script(performance, Arc::new(model)))?;
+    Ok(())
+}
+
+fn no_folder(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Failure, "there is no room for the demonstration's notes").because(error)
+}
+
+/// The same run in a home of its own, with one server. An administrator's rules hold here too.
+fn moved(session: &Session, folder: &TempDir) -> Result<Session, Failure> {
+    let home = folder.path().canonicalize().map_err(no_folder)?;
+    let working_folder = home.join("demonstration");
+    // A project of its own, whatever lies above it.
+    std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
+    let places = Places { managed: session.machine.places.managed.clone(), ..Places::below(&home) };
+    let theme = session.load().ok().and_then(|it| it.theme);
+    write_settings(&places.user_settings(), theme).map_err(no_folder)?;
+    let machine = Machine {
+        variables: session.machine.variables.only(&KEPT),
+        home,
+        working_folder,
+        places,
+        terminal: session.machine.terminal,
+    };
+    let name = demo::NAME;
+    let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
+    let global = Global {
+        mcp_config: vec![servers.to_string()],
+        strict_mcp_config: true,
+        answers: None,
+        ..session.global.clone()
+    };
+    Ok(Session::new(machine, global))
+}
+
+/// What only reads may be called; the rest is asked about. Colours are the person's own.
+fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> {
+    let tools =
+        ["now", "list_notes", "count_slowly"].map(|it| format!("mcp__{}__{it}", demo::NAME));
+    if let Some(folder) = settings.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut written = json!({"permissions": {"allow": tools}});
+    if let Some(theme) = theme {
+        written["theme"] = match theme {
+            Theme::Dark => json!("dark"),
+            Theme::Light => json!("light"),
+        };
+    }
+    std::fs::write(settings, written.to_string())
+}
+
+fn may_run(session: &Session) -> Result<(), Failure> {
+    let configuration = session.load()?;
+    session.expect_unlocked(&configuration)?;
+    match configuration.effective.winner(demo::NAME).map(|it| &it.state) {
+        Some(State::Ready) => Ok(()),
+        Some(_) | None => {
+            let message = "your administrator's rules do not let the demonstration's server run";
+            Err(Failure::new(Exit::Policy, message)
+                .hint(&format!("`swb policy why {}` names the rule", demo::NAME)))
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What every part of the screen looks like, at two sizes of a real terminal. With `SWB_PICTURES=1` pictures of the
+//! smaller one are written to `docs/pictures`, and a film of the demonstration: `cargo xtask pictures`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::model_service::{KEY, Piece, Reply};
+use testkit::{ModelService, Scene, Size, Still, Terminal};
+
+use crate::screen_start::screen;
+use crate::support::{USER, scene};
+
+const ANSWER: &str = "The notebook is **empty**. What others write down:\n\n| note | kind | how often |\n|---|---|--:|\n\
+    | buy tea | errand | 12 |\n| call *Grace* | people | 3 |\n\nTo write one from a script:\n\n```sh\n# asks nobody, under your rules\n\
+    swb call mcp__demo__add_note text='buy tea'\n```\n";
+
+fn pictures() -> Option<PathBuf> {
+    std::env::var_os("SWB_PICTURES")?;
+    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures"))
+}
+
+fn write(name: &str, svg: &str) {
+    if let Some(folder) = pictures() {
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join(format!("{name}.svg")), svg).expect("a picture");
+    }
+}
+
+/// Compares the screen with what it was, once it rests, and takes its picture.
+#[track_caller]
+fn golden(terminal: &mut Terminal, name: &str, size: Size) {
+    let screen = settled(&terminal.calm_screen());
+    let Size { columns, rows } = size;
+    insta::assert_snapshot!(format!("{name}_{columns}x{rows}"), screen);
+    if size == Size::USUAL {
+        write(name, &terminal.still().svg());
+    }
+}
+
+/// Times, what turns while something goes on, and the key of the project differ from run to run; what stands behind them
+/// keeps its place.
+fn settled(screen: &str) -> String {
+    const TURNING: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
+    let mut settled = String::new();
+    for line in screen.lines() {
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        for at in 1..words.len() {
+            let is_time = words[at - 1].starts_with(|it: char| it.is_ascii_digit())
+                && words[at - 1].parse::<f64>().is_ok();
+            let ends = words[at].trim_end_matches([',', '.']);
+            if is_time && matches!(ends, "ms" | "s") {
+                let room = words[at - 1].len() + ends.len() - 2;
+                words[at] = words[at].replacen(ends, "s", 1);
+                words[at - 1] = "N".to_owned();
+                if at + 1 < words.len() {
+                    words[at].push_str(&" ".repeat(room));
+                }
+            }
+        }
+        for word in &mut words {
+            if let Some(at) = word.find("projects/project-") {
+                let at = at + "projects/project-".len();
+                let end = word[at..].find('/').map_or(word.len(), |it| at + it);
+                word.replace_range(at..end, "0123456789abcdef");
+            }
+        }
+        let line = words.join(" ").replace(|it| TURNING.contains(it), "⠋");
+        settled.push_str(&format!("{}\n", line.trim_end()));
+    }
+    // A column of times is as wide as they are, and moves what stands beside it.
+    while settled.contains("READY") && settled.contains("   ") {
+        settled = settled.replace("   ", "  ");
+    }
+    settled
+}
+
+/// Waits as long as somebody needs to see a question; keys that come before answer nothing.
+fn read(terminal: &mut Terminal) -> &mut Terminal {
+    for _ in 0..4 {
+        terminal.calm_screen();
+    }
+    terminal
+}
+
+/// A server of ours, one that fails and one that is switched off.
+fn several(scene: &Scene, size: Size) -> Terminal {
+    let settings = json!({
+        "mcpServers": {
+            "tickets": {"command": "no-such-program", "args": ["--queue", "support"]},
+            "search": {"command": "search-server"},
+        },
+        "disabledMcpServers": ["search"],
+    });
+    scene.write(USER, &settings.to_string());
+    let notes = json!({"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}).to_string();
+    let mut command = scene.command(&scene.project(), &["--mcp-config", &notes]);
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+    Terminal::sized(&command, size)
+}
+
+fn both(check: impl Fn(Size)) {
+    check(Size::USUAL);
+    check(Size::LARGE);
+}
+
+#[test]
+fn the_start_and_the_pages_of_commands() {
+    both(|size| {
+        let scene = scene();
+        let mut terminal = screen(&scene, size);
+        terminal.shows("1/1 server");
+        golden(&mut terminal, "start", size);
+        terminal.types("/help\r").shows("Commands");
+        golden(&mut terminal, "help", size);
+        terminal.types("q").types("/tools\r").shows("mcp__demo__echo");
+        golden(&mut terminal, "tools", size);
+    });
+}
+
+#[test]
+fn the_panel_and_a_server_in_it() {
+    both(|size| {
+        let scene = scene();
+        let mut terminal = several(&scene, size);
+        terminal.shows("1/2 servers").types("/mcp\r").shows("3 servers, 1 connected");
+        terminal.shows("✗ failed");
+        golden(&mut terminal, "panel", size);
+        terminal.types("\r").shows("Defined in:");
+        golden(&mut terminal, "server", size);
+    });
+}
+
+#[test]
+fn questions_about_calls_and_questions_of_servers() {
+    both(|size| {
+        let scene = scene();
+        let mut terminal = screen(&scene, size);
+        terminal.shows("1/1 server").types("/call mcp__demo__rewrite_note id:=1 text='Buy tea'\r");
+        terminal.shows("demo wants to run rewrite_note");
+        read(&mut terminal).types("\x1b[C\x1b[C").shows("▸3");
+        golden(&mut terminal, "permission", size);
+        terminal.types("\x1b").shows("not allowed").types("/call mcp__demo__book_table\r");
+        read(terminal.shows("demo wants to run book_table")).types("\r").shows("demo asks");
+        read(&mut terminal).types("Ada\tmonday\t").shows("a date like");
+        golden(&mut terminal, "form", size);
+        terminal.types("\x1b").hides("demo asks").types("/call mcp__demo__sign_guestbook\r");
+        read(terminal.shows("demo wants to run sign_guestbook"))
+            .types("\r")
+            .shows("wants you to visit");
+        golden(&mut terminal, "visit", size);
+    });
+}
+
+#[test]
+fn servers_that_a_project_brings_along() {
+    both(|size| {
+        let scene = scene();
+        let entries = r#""tickets": {"command": "npx", "args": ["-y", "@example/tickets"], "env": {"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
+            "wiki": {"type": "http", "url": "https://wiki.example.com/mcp"}"#;
+        scene.servers(".mcp.json", entries);
+        let mut terminal = screen(&scene, size);
+        terminal.shows("Servers of this project");
+        read(&mut terminal).types("a").shows("[approve]");
+        golden(&mut terminal, "project", size);
+    });
+}
+
+#[test]
+fn an_answer_with_a_table_and_code() {
+    both(|size| {
+        let call = Piece::call("1", "mcp__demo__list_notes", &json!({}));
+        let reply = [Reply::answer([Piece::say("I look."), call]), Reply::say(ANSWER)];
+        let service = ModelService::start(reply).expect("it starts");
+        let mut scene = scene();
+        scene.write(USER, &json!({"permissions": {"allow": ["mcp__demo"]}}).to_string());
+        scene.set("ANTHROPIC_API_KEY", KEY).set("ANTHROPIC_BASE_URL", service.origin());
+        let mut terminal = screen(&scene, size);
+        terminal.shows("1/1 server").shows("claude").types("what is in my notes?\r");
+        terminal.shows("mcp__demo__add_note").hides("working");
+        golden(&mut terminal, "answer", size);
+    });
+}
+
+/// Takes the demonstration's pictures as it goes by.
+#[test]
+fn the_demonstration_shows_everything_on_its_way() {
+    let scene = scene();
+    let mut command = scene.command(&scene.project(), &["demo", "--speed", "3"]);
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+    let mut terminal = Terminal::sized(&command, Size { columns: 90, rows: 26 });
+    let mut film: Vec<(Still, Duration)> = Vec::new();
+    let moments = [
+        ("Say something", 1200),
+        ("> Hello! What time", 900),
+        ("in my notes?", 900),
+        ("both at once", 1200),
+        ("There are no notes", 1600),
+        ("waits for your word", 2600),
+        ("> Please write down", 900),
+        ("wants to run add_note", 2600),
+        ("Note 1 is written down", 1500),
+        ("read it back", 1600),
+        ("1 server, 1 connected", 2000),
+        ("Defined in:", 2000),
+        ("draw_clock", 2000),
+        ("something that takes", 900),
+        ("counted to 3", 900),
+        ("counted to 6", 900),
+        ("wants to run book_table", 2000),
+        ("Switchboard Inn?", 1600),
+        ("● terrace", 1800),
+        ("Booked (not really)", 2000),
+        ("What you have seen", 1800),
+        ("Add a server of your own", 3500),
+    ];
+    for (text, milliseconds) in moments {
+        terminal.shows(text);
+        film.push((terminal.still(), Duration::from_millis(milliseconds)));
+    }
+    write("demo", &Still::film(&film));
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+}

@@ -1,0 +1,189 @@
+//! What a terminal shows, as a picture: SVG with text that stays text. One screen, or several that follow each other.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use vt100::{Cell, Color, Screen};
+
+/// How large a cell is, in the picture's own measure.
+const CELL: (u32, u32) = (84, 180);
+/// What is left free around the screen.
+const MARGIN: u32 = 140;
+/// Where letters stand in a cell.
+const BASELINE: u32 = 136;
+const GROUND: &str = "#171b24";
+const INK: &str = "#d7dce5";
+/// The sixteen colours that programs name by number, as they look on that ground.
+const NAMED: [&str; 16] = [
+    "#2b3140", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#c8cfdb",
+    "#77819a", "#ff8b92", "#b5e08c", "#ffd58a", "#82c4ff", "#ddb0ff", "#7fe3f0", "#ffffff",
+];
+
+/// A screen as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Still {
+    columns: u32,
+    rows: u32,
+    body: String,
+}
+
+/// How a stretch of cells looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Dress {
+    ink: String,
+    ground: Option<String>,
+    more: &'static str,
+}
+
+impl Still {
+    /// Looks at a screen.
+    pub(crate) fn of(screen: &Screen) -> Still {
+        let (rows, columns) = screen.size();
+        let mut body = String::new();
+        for row in 0..rows.get() {
+            let mut column = 0;
+            while column < columns.get() {
+                let Some(cell) = screen.cell(row, column) else { break };
+                let dress = Dress::of(cell);
+                let start = column;
+                let mut text = String::new();
+                while let Some(cell) = screen.cell(row, column)
+                    && column < columns.get()
+                    && (cell.is_wide_continuation() || Dress::of(cell) == dress)
+                {
+                    if !cell.is_wide_continuation() {
+                        text.push_str(if cell.has_contents() { cell.contents() } else { " " });
+                    }
+                    column += 1;
+                }
+                let place = (u32::from(start), u32::from(row), u32::from(column - start));
+                dress.write(&mut body, place, &text);
+            }
+        }
+        Still { columns: columns.get().into(), rows: rows.get().into(), body }
+    }
+
+    /// The picture of it.
+    pub fn svg(&self) -> String {
+        self.framed("", &self.body)
+    }
+
+    /// A picture that shows one after the other, each for its time, again and again. All are of one size.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there are none.
+    pub fn film(stills: &[(Still, Duration)]) -> String {
+        let all: u128 = stills.iter().map(|(_, time)| time.as_millis()).sum();
+        let percent =
+            |time: u128| format!("{}.{:02}%", time * 100 / all, time * 10_000 / all % 100);
+        let (mut style, mut body) = (String::new(), String::new());
+        let mut begun = 0;
+        for (number, (still, time)) in stills.iter().enumerate() {
+            let (from, to) = (percent(begun), percent(begun + time.as_millis()));
+            begun += time.as_millis();
+            let seconds = format!("{}.{:03}s", all / 1000, all % 1000);
+            let _infallible = writeln!(
+                style,
+                "@keyframes k{number}{{0%{{opacity:0}}{from}{{opacity:1}}{to}{{opacity:0}}100%{{opacity:0}}}}\n\
+                 #f{number}{{opacity:0;animation:k{number} {seconds} step-end infinite}}",
+            );
+            let _infallible = writeln!(body, "<g id=\"f{number}\">\n{}</g>", still.body);
+        }
+        let (first, _) = stills.first().expect("a film has pictures");
+        // Who wants nothing to move sees the last one.
+        let last = stills.len() - 1;
+        let _infallible = writeln!(
+            style,
+            "@media (prefers-reduced-motion:reduce){{g{{animation:none!important}}#f{last}{{opacity:1}}}}"
+        );
+        first.framed(&style, &body)
+    }
+
+    fn framed(&self, style: &str, body: &str) -> String {
+        let width = self.columns * CELL.0 + 2 * MARGIN;
+        let height = self.rows * CELL.1 + 2 * MARGIN;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\" width=\"{}\" height=\"{}\">\n\
+             <style>\ntext{{font:140px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{INK}}}\n\
+             .b{{font-weight:700}}.d{{opacity:.6}}.i{{font-style:italic}}.u{{text-decoration:underline}}\n{style}</style>\n\
+             <rect width=\"{width}\" height=\"{height}\" rx=\"100\" fill=\"{GROUND}\"/>\n\
+             <g transform=\"translate({MARGIN} {MARGIN})\">\n{body}</g>\n</svg>\n",
+            width / 10,
+            height / 10,
+        )
+    }
+}
+
+impl Dress {
+    fn of(cell: &Cell) -> Dress {
+        let (mut ink, mut ground) = (coloured(cell.fgcolor()), coloured(cell.bgcolor()));
+        if cell.inverse() {
+            let swapped = ground.unwrap_or_else(|| GROUND.to_owned());
+            ground = Some(ink.unwrap_or_else(|| INK.to_owned()));
+            ink = Some(swapped);
+        }
+        let more = match (cell.bold(), cell.dim(), cell.italic(), cell.underline()) {
+            (true, _, _, _) => " class=\"b\"",
+            (false, true, _, _) => " class=\"d\"",
+            (false, false, true, _) => " class=\"i\"",
+            (false, false, false, true) => " class=\"u\"",
+            (false, false, false, false) => "",
+        };
+        Dress { ink: ink.unwrap_or_else(|| INK.to_owned()), ground, more }
+    }
+
+    fn write(&self, body: &mut String, (column, row, cells): (u32, u32, u32), text: &str) {
+        let (x, y) = (column * CELL.0, row * CELL.1);
+        if let Some(ground) = &self.ground {
+            let (width, height) = (cells * CELL.0, CELL.1);
+            let _infallible = writeln!(
+                body,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{ground}\"/>"
+            );
+        }
+        // What is only space is not written, at the ends of a stretch neither.
+        let shown = text.trim_end();
+        let begins = shown.trim_start();
+        if begins.is_empty() {
+            return;
+        }
+        let skipped = u32::try_from(shown.len() - begins.len()).unwrap_or(0);
+        let trailing = u32::try_from(text.len() - shown.len()).unwrap_or(0);
+        let x = x + skipped * CELL.0;
+        let length = (cells - skipped - trailing) * CELL.0;
+        let fill =
+            if self.ink == INK { String::new() } else { format!(" style=\"fill:{}\"", self.ink) };
+        let _infallible = writeln!(
+            body,
+            "<text x=\"{x}\" y=\"{}\" textLength=\"{length}\"{}{fill}>{}</text>",
+            y + BASELINE,
+            self.more,
+            escaped(begins)
+        );
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A colour as SVG says it; nothing for the terminal's own.
+fn coloured(colour: Color) -> Option<String> {
+    match colour {
+        Color::Default => None,
+        Color::Idx(number @ 0..=15) => Some(NAMED[usize::from(number)].to_owned()),
+        // A cube of six steps a side, then greys: xterm's table.
+        Color::Idx(number @ 16..=231) => {
+            let step = |it: u8| if it == 0 { 0 } else { 55 + it * 40 };
+            let number = number - 16;
+            let (red, green, blue) = (step(number / 36), step(number / 6 % 6), step(number % 6));
+            Some(format!("#{red:02x}{green:02x}{blue:02x}"))
+        }
+        Color::Idx(number) => {
+            let grey = 8 + (number - 232) * 10;
+            Some(format!("#{grey:02x}{grey:02x}{grey:02x}"))
+        }
+        Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
+    }
+}

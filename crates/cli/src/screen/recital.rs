@@ -35,10 +35,7 @@ impl Prompter {
         for field in &form.fields {
             let Some(value) = self.value(field) else { continue };
             let title = field.title.as_ref().unwrap_or(&field.name);
-            let shown = match &value {
-                Json::String(text) => text.clone(),
-                value => value.to_string(),
-            };
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let _infallible = writeln!(text, "  {}: {}", printable(title), printable(&shown));
             answers.insert(field.name.clone(), value);
         }

@@ -6,10 +6,12 @@ mod making_calls;
 mod mouth;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::calling::Desk;
 use switchboard::engine::Host;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use crate::chronicle::Chronicle;
 use crate::happening::{Happening, TurnEnd};
@@ -20,6 +22,8 @@ use crate::utterance::{CallWanted, Part, Speaker, Utterance};
 use asking_model::Asked;
 use mouth::{Halt, Mouth};
 
+/// How long servers may take to come up before a model is asked for the first time.
+const COMING_UP: Duration = Duration::from_secs(3);
 /// What a model is told of a call that was not made, or not finished, because the person had enough.
 const STOPPED: &str = "the person stopped it";
 /// What a model is told of an answer that the person had enough of.
@@ -40,6 +44,8 @@ pub(crate) struct Dialogue {
     calls: u64,
     chronicle: Option<Chronicle>,
     standing: watch::Sender<Standing>,
+    /// Have the servers had their time to come up?
+    has_waited: bool,
 }
 
 impl Dialogue {
@@ -65,6 +71,7 @@ impl Dialogue {
             calls,
             chronicle,
             standing,
+            has_waited: false,
         };
         Begun { dialogue, model }
     }
@@ -72,6 +79,7 @@ impl Dialogue {
     /// One turn: from what waits to be heard to the model's last word.
     async fn turn(&mut self, mouth: &mut Mouth) -> TurnEnd {
         self.take_up(mouth, Vec::new()).await;
+        self.wait_for_servers(mouth).await;
         for _round in 0..self.rounds {
             if let Some(desk) = mouth.take_desk() {
                 self.desk = desk;
@@ -112,6 +120,26 @@ impl Dialogue {
             }
         }
         TurnEnd::TooManyRounds
+    }
+
+    /// Who speaks as soon as the program is there should have the tools too. Once: a server that does not come up holds
+    /// nobody up a second time.
+    async fn wait_for_servers(&mut self, mouth: &mut Mouth) {
+        if std::mem::replace(&mut self.has_waited, true) {
+            return;
+        }
+        let host = self.host.clone();
+        let ready = timeout(COMING_UP, async {
+            host.settled().await;
+            host.settled_pool().await;
+        });
+        let mut ready = std::pin::pin!(ready);
+        while mouth.halt().is_none() {
+            tokio::select! {
+                _ready_or_not = &mut ready => return,
+                () = mouth.listen() => {}
+            }
+        }
     }
 
     /// What waits becomes part of the conversation, behind the results of calls where there are some.

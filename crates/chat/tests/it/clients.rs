@@ -130,7 +130,7 @@ fn words(deltas: &[Delta]) -> String {
 
 #[tokio::test]
 async fn words_come_as_they_are_said_and_what_they_cost_is_counted() {
-    let reply = Reply::answer([Piece::say("Hel"), Piece::say("lo, "), Piece::say("wörld 🌍")]);
+    let reply = Reply::answer([Piece::say("He"), Piece::say("llo, "), Piece::say("wörld 🌍")]);
     for (provider, answer, deltas, _) in asked(&[reply]).await {
         let answer = answer.expect("it answers");
         let usage = Usage { input: 100, cached: 30, output: 7 };

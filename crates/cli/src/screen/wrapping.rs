@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn lines_break_at_spaces_and_inside_long_words() {
         check("one two three", 7, &["one two", "three"]);
-        check("onetwothree four", 4, &["onet", "woth", "ree", "four"]);
+        check("evenoddeven four", 4, &["even", "odde", "ven", "four"]);
         check("", 5, &[""]);
         check("    indented text", 10, &["    indent", "ed text"]);
     }

@@ -146,9 +146,11 @@ impl Drop for Subscription {
 
 /// The first thing in `now` that was not seen.
 fn news(seen: &mut Pulse, now: &Pulse) -> Option<News> {
-    if now.subscribed > seen.subscribed {
+    // A server that tells of a change has subscribed us, whether its answer was heard already or not.
+    let is_silently = seen.subscribed == 0 && now.updates > seen.updates;
+    if now.subscribed > seen.subscribed || is_silently {
         let is_first = seen.subscribed == 0;
-        seen.subscribed = now.subscribed;
+        seen.subscribed = now.subscribed.max(1);
         return Some(if is_first { News::Subscribed } else { News::Again });
     }
     if now.updates > seen.updates {
@@ -166,6 +168,16 @@ fn news(seen: &mut Pulse, now: &Pulse) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_that_comes_before_the_answer_is_news_after_it() {
+        let mut seen = Pulse::default();
+        let early = Pulse { updates: 1, changed: Some("a".into()), ..Pulse::default() };
+        assert_eq!(news(&mut seen, &early), Some(News::Subscribed));
+        assert_eq!(news(&mut seen, &early), Some(News::Updated { uri: "a".to_owned() }));
+        let answered = Pulse { subscribed: 1, ..early };
+        assert_eq!(news(&mut seen, &answered), None);
+    }
 
     #[test]
     fn many_updates_that_nobody_read_are_one() {

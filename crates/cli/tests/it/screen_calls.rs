@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::{Scene, Size, Terminal};
 
 use crate::screen_start::screen;
-use crate::support::{USER, scene};
+use crate::support::{USER, local_settings, scene};
 
 /// The demonstration's server, whose tools may run.
 fn allowed() -> Scene {
@@ -46,6 +46,21 @@ fn a_call_that_nobody_allowed_yet_asks_and_yes_lets_it_run() {
     terminal.calm_screen();
     terminal.calm_screen();
     terminal.types("\r").shows("│ hi");
+}
+
+#[test]
+fn always_writes_the_rule_that_it_shows_and_asks_no_more() {
+    let scene = scene();
+    let mut terminal = ready(&scene, Size::USUAL);
+    terminal.types("/call mcp__demo__echo text=hi\r").shows("demo wants to run echo");
+    for _ in 0..3 {
+        terminal.calm_screen();
+    }
+    terminal.types("3\r").shows("Which rule is written to").shows("allow mcp__demo__echo");
+    terminal.types("\r").shows("│ hi");
+    terminal.types("/call mcp__demo__echo text=again\r").shows("│ again");
+    let settings = std::fs::read_to_string(local_settings(&scene)).expect("it was written");
+    assert!(settings.contains(r#""mcp__demo__echo""#), "{settings}");
 }
 
 #[test]

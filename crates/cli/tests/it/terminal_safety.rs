@@ -2,8 +2,9 @@
 //! people and for programs. The server's name is the person's own; every other text of this server is hostile.
 
 use serde_json::{Value as Json, json};
-use testkit::{Quirk, Scene, Script, Scripted, Terminal};
+use testkit::{Quirk, Scene, Script, Scripted, Size, Terminal};
 
+use crate::screen_start::screen;
 use crate::support::{USER, json as json_of, local_settings, scene};
 
 /// What a server might say to a terminal or to an eye, in portions that no table cuts off.
@@ -280,6 +281,79 @@ fn every_command_is_safe_at_a_terminal_whatever_the_characters() {
 #[test]
 fn nothing_hidden_reaches_a_terminal() {
     check_at_a_terminal(&CORPUS[3..].concat());
+}
+
+/// The screen is drawn with sequences that begin with `ESC [`. What is left without them is to be text.
+fn without_drawing(shown: &str) -> String {
+    let mut left = String::new();
+    let mut rest = shown.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' && rest.next_if_eq(&'[').is_some() {
+            for c in rest.by_ref() {
+                if ('\u{40}'..='\u{7e}').contains(&c) {
+                    break;
+                }
+            }
+        } else {
+            left.push(c);
+        }
+    }
+    left
+}
+
+/// Every page, panel, card and dialog that shows what a server said.
+#[track_caller]
+fn check_on_the_screen(taint: &str) {
+    let scene = hostile(taint, allowing());
+    let [echo, fail, ask] = ["echo", "fail", "ask"].map(|it| exposed(&scene, taint, it));
+    let calls = [
+        format!("/call {echo} text=hello\r"),
+        format!("/call {fail}\r"),
+        format!("/call {ask} kind=booking\r"),
+        format!("/call {ask} kind=url\r"),
+    ];
+    let pages = ["/tools\r", "/resources\r", "/doctor\r", "/logs crashing\r", "/logs s\r"];
+    // The panel, the first server's sheet and its pages, and the same of the next two.
+    let panel = ["/mcp\r", "\r", "2", "3", "4", "5", "\x1b", "\x1b[B", "\r", "2", "3", "4", "5"];
+    let mut terminal = screen(&scene, Size::LARGE);
+    terminal.shows("servers (not:");
+    let mut seen = String::new();
+    let mut step = |keys: &str| {
+        seen.push_str(&terminal.types(keys).calm_screen());
+    };
+    for keys in pages {
+        step(keys);
+        step("\x1b");
+    }
+    panel.into_iter().for_each(&mut step);
+    step("\x1b");
+    step("\x1b");
+    for keys in &calls {
+        step(keys);
+        // A dialog takes no keys before somebody can have read it.
+        step("");
+        step("");
+        step("\x1b");
+    }
+    for shown in [" asks", "hello", "[1 Overview]", "[5 Log]", "scripted://resource/"] {
+        assert!(seen.contains(shown), "`{shown}` was not on the screen\n{seen}");
+    }
+    terminal.types("/quit\r");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("\u{1b}[45m") && !shown.contains("\rFAKE"), "{shown:?}");
+    harmless(&without_drawing(&shown).replace('\r', ""), "the screen");
+    holds_taint(&seen, "the screen");
+}
+
+#[test]
+fn the_screen_is_safe_whatever_the_sequences() {
+    check_on_the_screen(&CORPUS[..3].concat());
+}
+
+#[test]
+fn nothing_hidden_reaches_the_screen() {
+    check_on_the_screen(&CORPUS[2..].concat());
 }
 
 #[test]

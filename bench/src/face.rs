@@ -69,7 +69,7 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
 Written by `cargo xtask bench face`. Machine: {}.
 
 The program runs at a pseudo-terminal of 120 × 40. A key is on the screen when the bytes that draw its sign have been written. {KEYS} keys are
-typed, one every {} ms. A server that changes says ten times a second that its tools are others, and is asked for them.
+typed and taken back, {} ms between one stroke and the next. A server that changes says ten times a second that its tools are others, and is asked for them.
 
 {}
 Limit: 16 ms at p99 with {RESTLESS} servers that change and {LINES} lines: {}.

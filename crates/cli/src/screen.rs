@@ -32,10 +32,12 @@ mod transcript_view;
 mod window;
 mod wrapping;
 
+pub use plain_face::recite;
+pub use window::run as play;
+
 use crate::commands::print::Print;
 use crate::outcome::{Done, Failure};
-use crate::screen::opening::Answerer;
-use crate::screen::performance::{Performance, Player};
+use crate::screen::performance::Player;
 use crate::session::Session;
 
 /// Converses with whoever is at the terminal, on the screen or in plain lines.
@@ -44,21 +46,6 @@ pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
         true => plain_face::run(session, flags),
         false => window::run(session, flags, Player::Person),
     }
-}
-
-/// Plays a conversation on the screen.
-pub fn play(session: &Session, flags: &Print, player: Player) -> Result<Done, Failure> {
-    window::run(session, flags, player)
-}
-
-/// Plays a conversation in plain lines.
-pub fn recite(
-    session: &Session,
-    flags: &Print,
-    performance: Performance,
-    model: Answerer,
-) -> Result<(), Failure> {
-    plain_face::recite(session, flags, performance, model)
 }
 
 /// Can the terminal do little, or does the person want little of it?

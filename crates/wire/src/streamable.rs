@@ -229,8 +229,8 @@ impl HttpLink {
                 if let Some(version) = version {
                     self.prepared.insert(VERSION, version);
                 }
+                // The way past this task stays closed: no call may overtake the word that we are initialized.
                 self.era = Era::Legacy { session };
-                // Nothing goes ahead of the word that we are initialized.
             }
         }
     }

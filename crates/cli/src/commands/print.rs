@@ -206,8 +206,11 @@ fn prompt(arguments: &Print) -> Result<String, Failure> {
     if !input.is_terminal() {
         let mut bytes = Vec::new();
         let read = input.lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
-        // Who started us without any input has nothing to add.
-        if read.is_ok() && bytes.len() as u64 > LARGEST_INPUT {
+        // Who started us without any input has nothing to add; but half of what was meant is not asked.
+        if let (Err(error), false) = (read, bytes.is_empty()) {
+            return Err(Failure::new(Exit::Usage, "standard input broke off").because(error));
+        }
+        if bytes.len() as u64 > LARGEST_INPUT {
             return Err(Failure::new(Exit::Usage, "standard input is larger than 10 MB"));
         }
         let piped = String::from_utf8(bytes)

@@ -215,7 +215,7 @@ fn drive(driver: &mut Option<Driver>, task: &mut Context<'_>) {
 }
 
 impl Pool {
-    /// The lock is held for a push or a pop, and to see whether a connection is still there.
+    /// The lock is held for a push, a pop or a sweep; whether a connection still lives is looked at outside it.
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
@@ -38,6 +39,8 @@ use crate::trace_setup;
 const SETTLE: Duration = Duration::from_secs(10);
 /// How often the file of tokens is looked at.
 const LOOK: Duration = Duration::from_secs(2);
+/// More threads than this serve nobody faster.
+const MOST_THREADS: usize = 16;
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -230,6 +233,7 @@ async fn serve(
         largest_request: Door::LARGEST_REQUEST,
         idle: Door::IDLE,
         metrics: http.metrics,
+        threads: thread::available_parallelism().map_or(1, |it| it.get().min(MOST_THREADS)),
     };
     gateway.settle(SETTLE).await;
     report::say(&format!("listening on http://{bound}{PATH}\n"));

@@ -2,6 +2,7 @@
 //! hands what is for the protocol to `posting`. No route takes a command or a configuration.
 
 mod body;
+mod crew;
 mod legacy_session;
 mod lobby;
 mod posting;
@@ -31,6 +32,7 @@ use crate::head_guard::HeadGuard;
 use crate::metering::Present;
 use crate::metrics_page::Format;
 use body::Body;
+use crew::Crew;
 use lobby::Lobby;
 use pulse::Pulse;
 use responses::{json, page, plain, preflight, refused};
@@ -61,6 +63,8 @@ pub struct Door {
     pub idle: Duration,
     /// Who may read the metrics.
     pub metrics: MetricsReaders,
+    /// How many threads of their own serve clients. With none, clients are served where [`Gateway::serve_http`] runs.
+    pub threads: usize,
 }
 
 /// Who may read the metrics. They name every server and say how much it is used.
@@ -106,6 +110,12 @@ impl Gateway {
         let keeping = tokio::spawn(async move { tokio::join!(keeping, beating) });
         let front = Arc::new(HttpFront { gateway: self.clone(), door, lobby, pulse, ending });
         let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let shared = front.clone();
+        let serve = move |stream| serve_connection(shared.clone(), stream);
+        let crew = match front.door.threads {
+            0 => None,
+            threads => Some(Crew::start(threads, DRAIN, serve.clone())?),
+        };
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
@@ -119,17 +129,25 @@ impl Gateway {
                 continue;
             };
             let Ok(place) = room.clone().try_acquire_owned() else { continue };
-            let front = front.clone();
-            connections.spawn(async move {
-                serve_connection(front, stream).await;
-                drop(place);
-            });
+            match &crew {
+                Some(crew) => crew.take(stream, place),
+                None => {
+                    let serving = serve(stream);
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(place);
+                    });
+                }
+            }
         }
-        drop(listener);
+        drop((listener, serve));
         end.send_replace(true);
         let drained = async { while connections.join_next().await.is_some() {} };
         let _some_are_slow = timeout(DRAIN, drained).await;
         connections.shutdown().await;
+        if let Some(crew) = crew {
+            crew.end().await;
+        }
         if let Some(front) = Arc::into_inner(front) {
             front.door.doorkeeper.close().await;
         }

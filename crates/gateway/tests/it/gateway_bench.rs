@@ -108,6 +108,7 @@ impl House {
             largest_request: plan.largest_request,
             idle: plan.idle,
             metrics: MetricsReaders::Admitted,
+            threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
         let serving = gateway.clone();

@@ -104,6 +104,7 @@ impl WatchedBench {
             largest_request: Door::LARGEST_REQUEST,
             idle: Door::IDLE,
             metrics,
+            threads: 0,
         };
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(async move {

@@ -45,6 +45,7 @@ pub(crate) async fn body_of(response: &mut Received, limit: usize) -> Result<Byt
     if announced > limit as u64 {
         return Err(too_large());
     }
+    response.wanted_whole();
     let Some(first) = response.chunk().await? else { return Ok(Bytes::new()) };
     if first.len() > limit {
         return Err(too_large());

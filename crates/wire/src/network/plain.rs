@@ -1,33 +1,42 @@
 //! Plain HTTP/1.1 with no proxy in between, as cheaply as can be: a connection is driven by whoever uses it and by
 //! nobody else, so that a request wakes no other task. Everything else goes through the library's client.
+//! How messages look is left to `head` and `framing`.
+
+mod framing;
+mod head;
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::io;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use url::{Host, Position, Url};
 
+use self::framing::{Framing, Piece, Pieces};
+use self::head::{Afterwards, Head};
 use super::unreachable::{self, Unreached};
 use super::{IDLE, IDLE_CONNECTIONS, Request};
 use crate::fault::{Fault, Unreachable};
 
 /// How long one address of a host is waited for before the next is tried beside it (RFC 8305 has the figure).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// How much of a body is copied behind its head, so that both go out as one.
+const COPIED: usize = 16 * 1024;
+/// How much room there is for an answer at first, and how much a connection that waits may hold.
+const ROOM: usize = 8 * 1024;
 
 /// The way to servers that are spoken to plainly. Clones share connections.
 #[derive(Clone)]
@@ -39,30 +48,49 @@ struct Pool {
     idle: Mutex<Idle>,
 }
 
-/// Connections that wait for another use, by origin.
+/// Connections that wait for another use, by the thread that hears of them and by origin.
 #[derive(Default)]
 struct Idle {
-    lines: HashMap<String, Vec<(Instant, Line)>>,
+    lines: HashMap<Listener, HashMap<Arc<str>, Vec<(Instant, Line)>>>,
     /// Closes those that nobody comes for.
     sweeper: Option<AbortHandle>,
 }
 
+/// The thread that hears of what happens on a connection, where it is always the same one. Whoever else used the
+/// connection would wait for that thread each time.
+type Listener = Option<ThreadId>;
+
 /// A connection.
 struct Line {
-    sender: SendRequest<Full<Bytes>>,
-    driver: Option<Driver>,
+    origin: Arc<str>,
+    listener: Listener,
+    stream: TcpStream,
+    /// What was read and belongs to nothing yet.
+    heard: BytesMut,
 }
 
-/// What makes a connection work. It is dropped when it is over: a question that it never took comes back only then.
-type Driver = Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>;
+/// A request as it is sent.
+struct Letter {
+    /// Its head, and a small body behind it.
+    beginning: Vec<u8>,
+    /// A large body.
+    rest: Bytes,
+}
+
+/// Why there is no answer.
+struct Unanswered {
+    has_left: bool,
+    error: io::Error,
+}
 
 /// An answer whose body is read from its connection. Dropped before its end, it closes the connection.
 pub(super) struct PlainAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    body: Incoming,
+    framing: Framing,
+    pieces: Pieces,
+    afterwards: Afterwards,
     line: Option<Line>,
-    origin: String,
     home: Weak<Pool>,
 }
 
@@ -81,52 +109,48 @@ impl Plain {
     /// another one.
     pub(super) async fn send(&self, request: &Request<'_>) -> Result<PlainAnswer, Fault> {
         let origin = &request.url[..Position::BeforePath];
-        let mut message = self.message(request)?;
+        let letter = self.letter(request)?;
         loop {
             let (mut line, is_new) = match self.0.take(origin) {
                 Some(line) => (line, false),
                 None => (self.connect(&request.url).await?, true),
             };
-            match line.ask(message).await {
-                Ok(response) => {
-                    let (head, body) = response.into_parts();
-                    return Ok(PlainAnswer {
-                        status: head.status,
-                        headers: head.headers,
-                        body,
-                        line: Some(line),
-                        origin: origin.to_owned(),
-                        home: Arc::downgrade(&self.0),
-                    });
+            match line.ask(&letter).await {
+                Ok(head) => return Ok(self.answer(head, line)),
+                Err(Unanswered { has_left: false, .. }) if !is_new => {}
+                Err(Unanswered { error, .. }) => {
+                    return Err(unreachable::fault_of(&error, Unreached::Talking));
                 }
-                Err((Some(unsent), _)) if !is_new => message = *unsent,
-                Err((_, error)) => return Err(unreachable::fault_of(&error, Unreached::Talking)),
             }
         }
     }
 
-    fn message(&self, request: &Request<'_>) -> Result<http::Request<Full<Bytes>>, Fault> {
-        let url = &request.url;
-        let unfit = |detail| Fault::Unreachable { why: Unreachable::Other, detail };
-        let target = &url[Position::BeforePath..Position::AfterQuery];
-        let target = http::Uri::try_from(target).map_err(|error| unfit(error.to_string()))?;
-        let host = &url[Position::BeforeHost..Position::AfterPort];
-        let host = HeaderValue::from_str(host).map_err(|error| unfit(error.to_string()))?;
-        let mut message = http::Request::new(Full::new(request.body.clone()));
-        *message.method_mut() = request.method.clone();
-        *message.uri_mut() = target;
-        let headers = message.headers_mut();
-        headers.clone_from(&request.headers);
-        headers.insert(header::HOST, host);
-        // Nothing here unpacks anything.
-        let as_it_is = HeaderValue::from_static("identity");
-        headers.insert(header::ACCEPT_ENCODING, as_it_is);
-        if let Some(agent) = &self.0.agent
-            && !headers.contains_key(header::USER_AGENT)
-        {
-            headers.insert(header::USER_AGENT, agent.clone());
+    fn letter(&self, request: &Request<'_>) -> Result<Letter, Fault> {
+        let is_small = request.body.len() <= COPIED;
+        let mut beginning = Vec::with_capacity(512 + if is_small { request.body.len() } else { 0 });
+        let written = head::write(request, self.0.agent.as_ref(), &mut beginning);
+        let unfit =
+            |detail: &str| Fault::Unreachable { why: Unreachable::Other, detail: detail.into() };
+        written.map_err(unfit)?;
+        let rest = match is_small {
+            true => {
+                beginning.extend_from_slice(&request.body);
+                Bytes::new()
+            }
+            false => request.body.clone(),
+        };
+        Ok(Letter { beginning, rest })
+    }
+
+    fn answer(&self, head: Head, line: Line) -> PlainAnswer {
+        let Head { status, headers, framing, afterwards } = head;
+        let home = Arc::downgrade(&self.0);
+        let (pieces, line) = (Pieces::Several, Some(line));
+        let mut answer = PlainAnswer { status, headers, framing, pieces, afterwards, line, home };
+        if framing.is_over() {
+            answer.give_back();
         }
-        Ok(message)
+        answer
     }
 
     async fn connect(&self, url: &Url) -> Result<Line, Fault> {
@@ -136,10 +160,15 @@ impl Plain {
         let stream = connected.unwrap_or_else(|_| Err((late(), Unreached::Connecting)));
         let stream = stream.map_err(|(error, when)| unreachable::fault_of(&error, when))?;
         let _slower_then = stream.set_nodelay(true);
-        let talking = |error: hyper::Error| unreachable::fault_of(&error, Unreached::Talking);
-        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(talking)?;
-        Ok(Line { sender, driver: Some(Box::new(driver)) })
+        let origin = url[..Position::BeforePath].into();
+        Ok(Line { origin, listener: here(), stream, heard: BytesMut::new() })
     }
+}
+
+/// Who would hear of a connection that was made here.
+fn here() -> Listener {
+    let is_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+    is_one_thread.then(|| thread::current().id())
 }
 
 /// Connects to a host.
@@ -180,38 +209,87 @@ async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, U
 }
 
 impl Line {
-    /// Lets the connection work.
-    fn drive(&mut self, task: &mut Context<'_>) {
-        drive(&mut self.driver, task);
+    /// Is the connection still there, with nothing on it that nobody asked for? Costs nothing while nothing came.
+    fn is_quiet(&mut self) -> bool {
+        let mut byte = [0];
+        let nobody = &mut Context::from_waker(Waker::noop());
+        self.heard.is_empty()
+            && Pin::new(&mut self.stream)
+                .poll_read(nobody, &mut ReadBuf::new(&mut byte))
+                .is_pending()
     }
 
-    fn is_over(&self) -> bool {
-        self.driver.is_none()
-    }
-
-    /// Asks something. Gives it back where it never left.
-    async fn ask(
-        &mut self,
-        message: http::Request<Full<Bytes>>,
-    ) -> Result<http::Response<Incoming>, (Option<Box<http::Request<Full<Bytes>>>>, hyper::Error)>
-    {
-        let Line { sender, driver } = self;
-        let mut asked = pin!(sender.try_send_request(message));
-        let answered = poll_fn(|task| {
-            drive(driver, task);
-            asked.as_mut().poll(task)
-        });
-        answered.await.map_err(|mut error| {
-            let unsent = error.take_message().map(Box::new);
-            (unsent, error.into_error())
+    /// Asks something, and waits for the head of the answer. It may come before everything is sent.
+    async fn ask(&mut self, letter: &Letter) -> Result<Head, Unanswered> {
+        if !self.is_quiet() {
+            return Err(Unanswered { has_left: false, error: hung_up() });
+        }
+        let (mut sent, mut searched) = (0, 0);
+        poll_fn(|task| {
+            let is_sent = match self.poll_send(letter, &mut sent, task) {
+                Poll::Ready(Err(error)) if sent == 0 => {
+                    return Poll::Ready(Err(Unanswered { has_left: false, error }));
+                }
+                Poll::Ready(sending) => sending.is_ok(),
+                Poll::Pending => false,
+            };
+            // Who closes while we still talk may have said why.
+            let head = std::task::ready!(self.poll_head(&mut searched, task));
+            let head = head.map(|mut head| {
+                if !is_sent {
+                    head.afterwards = Afterwards::Closed;
+                }
+                head
+            });
+            Poll::Ready(head.map_err(|error| Unanswered { has_left: true, error }))
         })
+        .await
+    }
+
+    fn poll_send(
+        &mut self,
+        letter: &Letter,
+        sent: &mut usize,
+        task: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Letter { beginning, rest } = letter;
+        while *sent < beginning.len() + rest.len() {
+            let stream = Pin::new(&mut self.stream);
+            let written = match (beginning.get(*sent..), rest.is_empty()) {
+                (Some(first), true) => stream.poll_write(task, first),
+                (Some(first), false) => {
+                    stream.poll_write_vectored(task, &[IoSlice::new(first), IoSlice::new(rest)])
+                }
+                (None, _) => stream.poll_write(task, &rest[*sent - beginning.len()..]),
+            };
+            match std::task::ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                length => *sent += length,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_head(
+        &mut self,
+        searched: &mut usize,
+        task: &mut Context<'_>,
+    ) -> Poll<io::Result<Head>> {
+        loop {
+            if let Some(head) = head::read(&mut self.heard, searched).map_err(io::Error::other)? {
+                return Poll::Ready(Ok(head));
+            }
+            self.heard.reserve(ROOM);
+            let read = pin!(self.stream.read_buf(&mut self.heard)).poll(task);
+            if std::task::ready!(read)? == 0 {
+                return Poll::Ready(Err(hung_up()));
+            }
+        }
     }
 }
 
-fn drive(driver: &mut Option<Driver>, task: &mut Context<'_>) {
-    if driver.as_mut().is_some_and(|it| Pin::new(it).poll(task).is_ready()) {
-        *driver = None;
-    }
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed before message completed")
 }
 
 impl Pool {
@@ -222,25 +300,32 @@ impl Pool {
 
     /// A connection that waited, and is still good.
     fn take(&self, origin: &str) -> Option<Line> {
+        let here = here();
         loop {
             // The one that waited shortest is the least likely to be closed.
-            let (since, mut line) = self.idle().lines.get_mut(origin)?.pop()?;
-            // Nobody looked at it while it waited, so nobody heard its end.
-            line.drive(&mut Context::from_waker(std::task::Waker::noop()));
-            if !line.is_over() && line.sender.is_ready() && since.elapsed() < IDLE {
+            let (since, mut line) = self.idle().lines.get_mut(&here)?.get_mut(origin)?.pop()?;
+            if since.elapsed() < IDLE && line.is_quiet() {
                 return Some(line);
             }
         }
     }
 
-    fn keep(self: &Arc<Pool>, origin: String, line: Line) {
+    fn keep(self: &Arc<Pool>, mut line: Line) {
+        if line.heard.capacity() > ROOM {
+            line.heard = BytesMut::new();
+        }
         let mut idle = self.idle();
-        let lines = idle.lines.entry(origin).or_default();
+        let lines = idle.lines.entry(line.listener).or_default();
+        let lines = match lines.get_mut(&line.origin) {
+            Some(lines) => lines,
+            None => lines.entry(line.origin.clone()).or_default(),
+        };
         if lines.len() >= IDLE_CONNECTIONS {
             lines.remove(0);
         }
         lines.push((Instant::now(), line));
-        if idle.sweeper.is_none() {
+        // One that was begun on a runtime that is gone is gone as well.
+        if idle.sweeper.as_ref().is_none_or(AbortHandle::is_finished) {
             let sweeping = tokio::spawn(sweep(Arc::downgrade(self)));
             idle.sweeper = Some(sweeping.abort_handle());
         }
@@ -253,9 +338,12 @@ async fn sweep(pool: Weak<Pool>) {
         sleep(IDLE).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        idle.lines.retain(|_, lines| {
-            lines.retain(|(since, _)| since.elapsed() < IDLE);
-            !lines.is_empty()
+        idle.lines.retain(|_, origins| {
+            origins.retain(|_, lines| {
+                lines.retain(|(since, _)| since.elapsed() < IDLE);
+                !lines.is_empty()
+            });
+            !origins.is_empty()
         });
         if idle.lines.is_empty() {
             idle.sweeper = None;
@@ -275,48 +363,48 @@ impl Drop for Pool {
 impl PlainAnswer {
     /// How much the body will be, where that was said.
     pub(super) fn content_length(&self) -> Option<u64> {
-        self.body.size_hint().exact()
+        self.framing.left()
+    }
+
+    /// Whoever reads wants all of it at once.
+    pub(super) fn wanted_whole(&mut self) {
+        self.pieces = Pieces::One;
     }
 
     /// The next piece of the body. With the last one, the connection is free for others.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        let piece = poll_fn(|task| self.poll_chunk(task)).await;
-        if self.body.is_end_stream() || matches!(piece, Ok(None)) {
-            self.give_back();
-        }
-        piece
-    }
-
-    fn poll_chunk(&mut self, task: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
-        if self.body.is_end_stream() {
-            return Poll::Ready(Ok(None));
-        }
-        let mut is_wanted = false;
         loop {
-            if let Some(line) = &mut self.line {
-                line.drive(task);
-            }
-            match Pin::new(&mut self.body).poll_frame(task) {
-                Poll::Ready(None) => return Poll::Ready(Ok(None)),
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Fault::CutShort)),
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        return Poll::Ready(Ok(Some(bytes)));
+            let Some(line) = &mut self.line else { return Ok(None) };
+            match self.framing.next(&mut line.heard, self.pieces) {
+                Ok(Piece::Bytes(bytes)) => {
+                    if self.framing.is_over() {
+                        self.give_back();
+                    }
+                    return Ok(Some(bytes));
+                }
+                Ok(Piece::Over) => {
+                    self.give_back();
+                    return Ok(None);
+                }
+                Ok(Piece::Wanting(room)) => {
+                    line.heard.reserve(room);
+                    let read = line.stream.read_buf(&mut line.heard).await;
+                    match (read, self.framing) {
+                        (Ok(0), Framing::ToTheEnd) => self.line = None,
+                        (Ok(0) | Err(_), _) => return Err(Fault::CutShort),
+                        (Ok(_), _) => {}
                     }
                 }
-                Poll::Pending if is_wanted => return Poll::Pending,
-                // The body has said that it wants something; the connection, looked at after that, gives it.
-                Poll::Pending => is_wanted = true,
+                Err(framing::Malformed) => return Err(Fault::CutShort),
             }
         }
     }
 
     fn give_back(&mut self) {
-        let Some(mut line) = self.line.take() else { return };
-        let Some(home) = self.home.upgrade() else { return };
-        line.drive(&mut Context::from_waker(std::task::Waker::noop()));
-        if !line.is_over() {
-            home.keep(std::mem::take(&mut self.origin), line);
+        let Some(line) = self.line.take() else { return };
+        let is_kept = self.afterwards == Afterwards::Kept && line.heard.is_empty();
+        if let Some(home) = self.home.upgrade().filter(|_| is_kept) {
+            home.keep(line);
         }
     }
 }
@@ -354,7 +442,7 @@ mod tests {
         let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
         let mut line = line.expect("somebody listens");
         let mut stream = accepted.expect("one comes").0;
-        let question = || http::Request::new(Full::new(Bytes::from_static(b"question")));
+        let question = Letter { beginning: b"question".to_vec(), rest: Bytes::new() };
         let nothing = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
         let answered = async {
             // What is left unread when it is closed would break it, instead of ending it.
@@ -364,16 +452,16 @@ mod tests {
             }
             stream.write_all(nothing).await.expect("it is read");
         };
-        let (first, ()) = tokio::join!(line.ask(question()), answered);
+        let (first, ()) = tokio::join!(line.ask(&question), answered);
         assert!(first.is_ok());
         drop(stream);
         // The end is there, and nobody has looked at it.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        let asked = timeout(Duration::from_secs(10), line.ask(question())).await.expect("an end");
-        let (unsent, error) = asked.expect_err("nobody is there");
-        assert!(unsent.is_some(), "it never left");
+        let asked = timeout(Duration::from_secs(10), line.ask(&question)).await.expect("an end");
+        let Err(Unanswered { has_left, error }) = asked else { panic!("nobody is there") };
+        assert!(!has_left);
         let fault = unreachable::fault_of(&error, Unreached::Talking);
         let Fault::Unreachable { why, .. } = fault else { panic!("it broke: {fault:?}") };
         assert_eq!(why, Unreachable::Reset);

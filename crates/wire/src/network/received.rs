@@ -58,6 +58,14 @@ impl Received {
         }
     }
 
+    /// Whoever reads wants all of the body at once: it may come in one piece then.
+    pub(crate) fn wanted_whole(&mut self) {
+        match &mut self.0 {
+            Way::Library(_) => {}
+            Way::Plain(answer) => answer.wanted_whole(),
+        }
+    }
+
     /// The next piece of the body. Whatever stops it, the answer is cut short.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         match &mut self.0 {

@@ -1,0 +1,201 @@
+//! Threads that serve connections. Who comes stays with one of them: what is done for a client, and what is asked of a
+//! server over plain HTTP for it, wakes no other thread.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// A connection, and the room that it takes.
+type Comer = (std::net::TcpStream, OwnedSemaphorePermit);
+
+/// All threads that serve.
+#[derive(Debug)]
+pub(super) struct Crew {
+    hands: Vec<Hand>,
+}
+
+/// One thread.
+#[derive(Debug)]
+struct Hand {
+    /// Bounded by the room that there is for connections: each brings its place along.
+    give: mpsc::UnboundedSender<Comer>,
+    /// How many connections it has.
+    load: Arc<AtomicUsize>,
+    /// Said when it has ended.
+    over: oneshot::Receiver<()>,
+}
+
+/// Counts a connection for as long as it is there.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Crew {
+    /// So many threads, which serve connections like this. When nobody comes any more, what is under way has so much
+    /// time to end.
+    pub(super) fn start<Serving>(
+        threads: usize,
+        drain: Duration,
+        serve: impl Fn(TcpStream) -> Serving + Clone + Send + 'static,
+    ) -> io::Result<Crew>
+    where
+        Serving: Future<Output = ()> + Send + 'static,
+    {
+        let mut hands = Vec::new();
+        for number in 0..threads {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let (give, comers) = mpsc::unbounded_channel();
+            let (say, over) = oneshot::channel();
+            let load = Arc::new(AtomicUsize::new(0));
+            let (counted, serve) = (load.clone(), serve.clone());
+            let work = move || {
+                work(&runtime, comers, drain, |stream| {
+                    let counted = Counted(counted.clone());
+                    let serving = serve(stream);
+                    async move {
+                        serving.await;
+                        drop(counted);
+                    }
+                });
+                // Whoever waits is to find nothing of it left.
+                drop((runtime, serve));
+                let _nobody_waits = say.send(());
+            };
+            thread::Builder::new().name(format!("clients-{number}")).spawn(work)?;
+            hands.push(Hand { give, load, over });
+        }
+        Ok(Crew { hands })
+    }
+
+    /// Gives a connection to whoever has the fewest.
+    pub(super) fn take(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+        let Ok(stream) = stream.into_std() else { return };
+        let idlest = self.hands.iter().min_by_key(|it| it.load.load(Ordering::Relaxed));
+        if let Some(hand) = idlest {
+            hand.load.fetch_add(1, Ordering::Relaxed);
+            // A thread that is gone has panicked, and its connections are closed.
+            let _closed = hand.give.send((stream, place));
+        }
+    }
+
+    /// Nobody comes any more. Waits until what is under way has ended, or its time is over.
+    pub(super) async fn end(self) {
+        let Crew { hands } = self;
+        let (givers, overs): (Vec<_>, Vec<_>) =
+            hands.into_iter().map(|it| (it.give, it.over)).unzip();
+        drop(givers);
+        for over in overs {
+            let _it_panicked = over.await;
+        }
+    }
+}
+
+fn work<Serving>(
+    runtime: &Runtime,
+    mut comers: mpsc::UnboundedReceiver<Comer>,
+    drain: Duration,
+    serve: impl Fn(TcpStream) -> Serving,
+) where
+    Serving: Future<Output = ()> + Send + 'static,
+{
+    runtime.block_on(async {
+        let mut connections = JoinSet::new();
+        while let Some((stream, place)) = comers.recv().await {
+            while connections.try_join_next().is_some() {}
+            // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
+            let Ok(stream) = TcpStream::from_std(stream) else { continue };
+            let serving = serve(stream);
+            connections.spawn(async move {
+                serving.await;
+                drop(place);
+            });
+        }
+        let drained = async { while connections.join_next().await.is_some() {} };
+        let _some_are_slow = timeout(drain, drained).await;
+        connections.shutdown().await;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Two ends of a connection: the client's, and the one that is to be served.
+    async fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let address = listener.local_addr().expect("an address");
+        let (client, served) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.expect("a connection"), served.expect("a connection").0)
+    }
+
+    async fn told(client: &mut TcpStream) -> String {
+        let mut text = String::new();
+        let read = timeout(SOON, client.read_to_string(&mut text)).await;
+        read.expect("it is closed").expect("it is read");
+        text
+    }
+
+    #[tokio::test]
+    async fn clients_are_spread_over_all_threads_and_finish_when_it_ends() {
+        let crew = Crew::start(3, SOON, |mut stream: TcpStream| async move {
+            // Until the client says something.
+            let _said = stream.read_u8().await;
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            stream.write_all(name.as_bytes()).await.expect("somebody reads");
+        });
+        let crew = crew.expect("threads");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let room = Arc::new(Semaphore::new(6));
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            let (client, served) = pair(&listener).await;
+            clients.push(client);
+            crew.take(served, room.clone().try_acquire_owned().expect("there is room"));
+        }
+        let ending = tokio::spawn(crew.end());
+        let mut threads = Vec::new();
+        for client in &mut clients {
+            client.write_u8(1).await.expect("somebody listens");
+            threads.push(told(client).await);
+        }
+        timeout(SOON, ending).await.expect("all is done").expect("it ends");
+        assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), 3, "{threads:?}");
+        assert_eq!(room.available_permits(), 6, "nobody is left");
+    }
+
+    #[tokio::test]
+    async fn who_takes_too_long_is_cut_off_when_it_ends() {
+        let crew = Crew::start(1, Duration::from_millis(20), |stream| async move {
+            std::future::pending::<()>().await;
+            drop(stream);
+        });
+        let crew = crew.expect("a thread");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let room = Arc::new(Semaphore::new(1));
+        let (mut client, served) = pair(&listener).await;
+        crew.take(served, room.clone().try_acquire_owned().expect("there is room"));
+        timeout(SOON, crew.end()).await.expect("it does not wait for ever");
+        assert_eq!(told(&mut client).await, "");
+        assert_eq!(room.available_permits(), 1);
+    }
+}

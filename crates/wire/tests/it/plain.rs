@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::serve::ListenerExt;
 use serde_json::json;
 use switchboard_wire::fault::{Fault, Unreachable};
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::message::Id;
+use switchboard_wire::link::{Arrival, Link, Outgoing};
+use switchboard_wire::message::{Id, Message};
 use switchboard_wire::network::Target;
 use switchboard_wire::streamable::HttpLink;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -166,4 +166,96 @@ async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() 
         }
         assert_eq!(accepted.load(Ordering::SeqCst), expected);
     }
+}
+
+/// A question that no buffer of the system holds.
+fn large_request(number: u64) -> Outgoing {
+    let params = Some(payload(&json!({"text": "x".repeat(16 * 1024 * 1024)})));
+    Message::Request { id: Id::Number(number), method: "tools/call".into(), params }.into()
+}
+
+#[tokio::test]
+async fn an_answer_may_come_before_everything_is_said() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(large_request(1));
+    let refused = async {
+        let accepted = timeout(SOON, counter.listener.accept()).await.expect("somebody comes");
+        let mut socket = accepted.expect("a connection").0;
+        socket.read_exact(&mut [0; 1000]).await.expect("a question begins");
+        // It stays open, and nobody reads on.
+        let text = "HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nlarge";
+        socket.write_all(text.as_bytes()).await.expect("it is read");
+        socket
+    };
+    let (arrived, mut socket) = tokio::join!(next(&mut link), refused);
+    let Ok(Arrival::Lost { id: Some(Id::Number(1)), fault }) = arrived else {
+        panic!("it is lost: {arrived:?}");
+    };
+    let told = status(&fault);
+    assert_eq!((told.status, &*told.body), (413, "large"));
+    // The rest of the question would be taken for the next one: the connection is not used again.
+    let drained = async { while socket.read(&mut [0; 65536]).await.is_ok_and(|it| it > 0) {} };
+    timeout(SOON, drained).await.expect("it is closed");
+    link.push(request(2, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    answer(&mut socket, 2).await;
+    assert_eq!(heard(&mut link).await["result"], 2);
+}
+
+#[tokio::test]
+async fn an_answer_in_chunks_leaves_its_connection_for_the_next_question() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(request(1, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (first, second) = (r#"{"jsonrpc":"2.0","#, r#""id":1,"result":7}"#);
+    let text = format!(
+        "{head}{:x}\r\n{first}\r\n{:X};note=1\r\n{second}\r\n0\r\nx: y\r\n\r\n",
+        first.len(),
+        second.len()
+    );
+    socket.write_all(text.as_bytes()).await.expect("it is read");
+    assert_eq!(heard(&mut link).await["result"], 7);
+    link.push(request(2, "ping"));
+    meanwhile(&mut link, read_request(&mut socket)).await;
+    answer(&mut socket, 2).await;
+    assert_eq!(heard(&mut link).await["result"], 2);
+    counter.check_nobody_waits().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_connection_is_whole() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(request(1, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
+    let text = format!("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{body}");
+    socket.write_all(text.as_bytes()).await.expect("it is read");
+    drop(socket);
+    assert_eq!(heard(&mut link).await["result"], 7);
+}
+
+#[tokio::test]
+async fn what_follows_an_answer_unasked_closes_its_connection() {
+    let counter = Counter::open().await;
+    let mut link = counter.link();
+    link.push(request(1, "ping"));
+    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
+    let forged = r#"{"jsonrpc":"2.0","id":2,"result":"forged"}"#;
+    let said = |body: &str| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+        format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let text = format!("{}{}", said(body), said(forged));
+    socket.write_all(text.as_bytes()).await.expect("it is read");
+    assert_eq!(heard(&mut link).await["result"], 7);
+    link.push(request(2, "ping"));
+    let mut another = meanwhile(&mut link, counter.next()).await;
+    answer(&mut another, 2).await;
+    assert_eq!(heard(&mut link).await["result"], 2);
 }

@@ -102,7 +102,11 @@ impl Values {
         let is_secret = |text: &String| {
             let letters = text.chars().filter(char::is_ascii_alphabetic).count();
             let digits = text.chars().filter(char::is_ascii_digit).count();
-            letters >= 6 && digits >= 3 && !names.iter().any(|name: &String| name.contains(text))
+            let is_word = !text.contains(|c: char| c.is_whitespace() || c == '`');
+            is_word
+                && letters >= 6
+                && digits >= 3
+                && !names.iter().any(|name: &String| name.contains(text))
         };
         texts.retain(is_secret);
         Values { secrets: texts }

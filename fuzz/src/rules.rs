@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::permission::{
-    Claim, Decision, Effect, Fit, Hints, Mode, Request, Rules, Subject, ToolRule, Trust, decide,
-    explain, hides, hides_server, possible, suggestions,
+    Claim, Effect, Fit, Hints, Mode, Request, Rules, Subject, ToolRule, Trust, decide, explain,
+    hides, hides_server, possible, suggestions,
 };
 use switchboard_config::policy::Authority;
 use switchboard_config::scope::Scope;
@@ -26,12 +26,36 @@ pub fn check(bytes: &[u8]) {
     let Some(call) = lines.next().and_then(Call::read) else { return };
     let lines: Vec<Line<'_>> = lines.filter_map(Line::read).take(12).collect();
     lines.iter().for_each(|line| reads_as_written(line.rule));
+    let sets = Sets::of(&lines);
     for (hints, trust) in SAID {
         let request = call.request(hints, trust);
         lines.iter().for_each(|line| strictly_is_broadly(line.rule, &request));
-        suggestions_allow(&request);
         for mode in Mode::ALL {
-            decides_soundly(&lines, &request, mode);
+            decides_soundly(&lines, &sets, &request, mode);
+        }
+    }
+    let (hints, trust) = SAID[0];
+    suggestions_allow(&call.request(hints, trust));
+}
+
+/// The rules, and others to compare them with.
+struct Sets {
+    all: Rules,
+    backwards: Rules,
+    /// All but the line of that number.
+    without: Vec<Rules>,
+}
+
+impl Sets {
+    fn of(lines: &[Line<'_>]) -> Sets {
+        let without = |left_out: usize| {
+            let others = lines.iter().enumerate().filter(move |(index, _)| *index != left_out);
+            rules(others.map(|(_, line)| line))
+        };
+        Sets {
+            all: rules(lines.iter()),
+            backwards: rules(lines.iter().rev()),
+            without: (0..lines.len()).map(without).collect(),
         }
     }
 }
@@ -144,9 +168,9 @@ fn suggestions_allow(request: &Request<'_>) {
     }
 }
 
-fn decides_soundly(lines: &[Line<'_>], request: &Request<'_>, mode: Mode) {
-    let all = rules(lines.iter());
-    let decision = decide(&all, request, mode);
+fn decides_soundly(lines: &[Line<'_>], sets: &Sets, request: &Request<'_>, mode: Mode) {
+    let all = &sets.all;
+    let decision = decide(all, request, mode);
     let verdict = decision.verdict;
 
     let denies = |line: &Line<'_>| line.effect == Effect::Deny && line.fits(request);
@@ -160,47 +184,31 @@ fn decides_soundly(lines: &[Line<'_>], request: &Request<'_>, mode: Mode) {
     if lines.iter().any(asks) {
         assert_ne!(verdict, Effect::Allow, "an ask fits, and the mode is {mode}");
     }
-    let explained = explain(&all, request, mode);
+    let explained = explain(all, request, mode);
     assert_eq!(explained.decision, decision, "it is explained otherwise");
     if explained.broken.iter().any(|broken| broken.effect != Effect::Allow) {
         assert_ne!(verdict, Effect::Allow, "a rule that nobody understands may have forbidden it");
     }
-    if hides(&all, request.server, request.tool).is_some() {
+    if hides(all, request.server, request.tool).is_some() {
         assert_eq!(verdict, Effect::Deny, "the tool is hidden and not denied");
     }
-    if hides_server(&all, request.server).is_some() {
-        assert!(hides(&all, request.server, request.tool).is_some(), "a server is half hidden");
+    if hides_server(all, request.server).is_some() {
+        assert!(hides(all, request.server, request.tool).is_some(), "a server is half hidden");
     }
-    order_does_not_matter(lines, &decision, request, mode);
-    less_is_looser(lines, verdict, request, mode);
-
-    let Request { server, tool, hints, trust, .. } = *request;
-    let subject = Subject { server, tool, hints: Some(hints), trust };
-    let might = possible(&all, &subject, mode);
-    assert!(might.contains(&decision), "{decision:?} is not possible");
-}
-
-/// In which order files are put together must not show, nor in which order their rules stand but for their places.
-fn order_does_not_matter(
-    lines: &[Line<'_>],
-    decision: &Decision,
-    request: &Request<'_>,
-    mode: Mode,
-) {
-    let backwards = decide(&rules(lines.iter().rev()), request, mode);
-    assert_eq!(backwards.verdict, decision.verdict, "the order of rules matters");
-}
-
-fn less_is_looser(lines: &[Line<'_>], verdict: Effect, request: &Request<'_>, mode: Mode) {
-    for left_out in 0..lines.len() {
-        let others = lines.iter().enumerate().filter(|(index, _)| *index != left_out);
-        let without = decide(&rules(others.map(|(_, line)| line)), request, mode).verdict;
-        let Line { effect, rule, .. } = lines[left_out];
+    let backwards = decide(&sets.backwards, request, mode).verdict;
+    assert_eq!(backwards, verdict, "the order of rules matters in {mode}");
+    for (Line { effect, rule, .. }, without) in lines.iter().zip(&sets.without) {
+        let without = decide(without, request, mode).verdict;
         match effect {
             Effect::Allow => assert!(without >= verdict, "allow {rule} tightens in {mode}"),
             Effect::Ask | Effect::Deny => {
-                assert!(without <= verdict, "{effect} {rule} loosens in {mode}")
+                assert!(without <= verdict, "{effect} {rule} loosens in {mode}");
             }
         }
     }
+
+    let Request { server, tool, hints, trust, .. } = *request;
+    let subject = Subject { server, tool, hints: Some(hints), trust };
+    let might = possible(all, &subject, mode);
+    assert!(might.contains(&decision), "{decision:?} is not possible");
 }

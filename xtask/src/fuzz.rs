@@ -207,10 +207,14 @@ fn kept_input(said: &str) -> Option<PathBuf> {
     Some(PathBuf::from(line.trim()))
 }
 
+/// A panic that cannot go on because libFuzzer called us; what it was about was said before.
+const STOPPED_PANIC: &str = "/library/core/src/panicking.rs";
+
 /// What was said when it went wrong: the words of the last panic, for others were caught, else libFuzzer's.
 fn reason(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
-    if let Some(at) = lines.iter().rposition(|line| line.contains("panicked at ")) {
+    let begins = |line: &&str| line.contains("panicked at ") && !line.contains(STOPPED_PANIC);
+    if let Some(at) = lines.iter().rposition(begins) {
         let is_over = |line: &&str| line.starts_with("stack backtrace") || line.starts_with("==");
         let end = lines[at..].iter().position(|line| is_over(line)).unwrap_or(lines.len() - at);
         return lines[at..at + end.min(8)].join("\n  ");
@@ -357,6 +361,7 @@ mod tests {
     #[test]
     fn a_find_names_its_reason_its_input_and_the_way_back_to_it() {
         let said = "\nthread 'main' panicked at fuzz/src/rules.rs:7:9:\nit loosens\nstack backtrace:\n   0: x\n\
+                    thread 'main' panicked at /rustc/1/library/core/src/panicking.rs:225:5:\nno unwinding\n\
                     ==1== ERROR: libFuzzer: deadly signal\n\
                     artifact_prefix='f/'; Test unit written to f/rules-crash-1\nBase64: AA==\n";
         let find = Find {

@@ -10,24 +10,24 @@ pub enum Cut {
     /// One after the other.
     Single,
     /// In pieces of sizes that nobody chose, some of them empty.
-    Anyhow,
+    Ragged,
 }
 
 impl Cut {
     /// Every way.
-    pub const ALL: [Cut; 3] = [Cut::Whole, Cut::Single, Cut::Anyhow];
+    pub const ALL: [Cut; 3] = [Cut::Whole, Cut::Single, Cut::Ragged];
 
     /// The bytes in pieces.
     pub fn apply(self, bytes: &[u8]) -> Vec<Bytes> {
         match self {
             Cut::Whole => vec![Bytes::copy_from_slice(bytes)],
             Cut::Single => bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
-            Cut::Anyhow => anyhow(bytes),
+            Cut::Ragged => ragged(bytes),
         }
     }
 }
 
-fn anyhow(bytes: &[u8]) -> Vec<Bytes> {
+fn ragged(bytes: &[u8]) -> Vec<Bytes> {
     let mut state = seed(bytes);
     let mut rest = bytes;
     let mut pieces = Vec::new();

@@ -26,7 +26,7 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(other, whole, "what arrives depends on how the stream is cut");
     }
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    if let Some(short) = lines.map(|line| short_line(line)).collect::<Option<Vec<_>>>() {
+    if let Some(short) = lines.map(short_line).collect::<Option<Vec<_>>>() {
         let expected: Vec<Arrival> = short.into_iter().flatten().collect();
         assert_eq!(whole.0, expected, "a line is not what it is by itself");
     }

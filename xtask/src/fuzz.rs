@@ -216,7 +216,7 @@ fn reason(said: &str) -> String {
     let begins = |line: &&str| line.contains("panicked at ") && !line.contains(STOPPED_PANIC);
     if let Some(at) = lines.iter().rposition(begins) {
         let is_over = |line: &&str| line.starts_with("stack backtrace") || line.starts_with("==");
-        let end = lines[at..].iter().position(|line| is_over(line)).unwrap_or(lines.len() - at);
+        let end = lines[at..].iter().position(is_over).unwrap_or(lines.len() - at);
         return lines[at..at + end.min(8)].join("\n  ");
     }
     let error = lines.iter().find(|line| line.contains("ERROR: ") || line.contains("error: "));

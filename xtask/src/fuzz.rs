@@ -66,9 +66,12 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), Failure> {
             .collect();
         // All are waited for, so that one find does not hide another.
         let ends: Vec<Result<String, FuzzError>> = runs?.into_iter().map(Run::finish).collect();
-        for end in ends {
-            println!("{}", end?);
-        }
+        let (ended, mut failed): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
+        ended.iter().flatten().for_each(|line| println!("{line}"));
+        // The last is told by whoever asked.
+        let last = failed.pop();
+        failed.iter().filter_map(|it| it.as_ref().err()).for_each(|it| eprintln!("error: {it}"));
+        last.transpose()?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Results of tools and contents of resources, cut to what a caller takes, and texts of others on their way to a
 //! terminal: `host::yielded` and `config::shown`. The input is an answer's JSON; any other text is only shown.
 
+use std::collections::HashSet;
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -14,6 +15,7 @@ use switchboard::yielded::keep::Keep;
 use switchboard::yielded::picture::PictureLimits;
 use switchboard::yielded::remark::Remark;
 use switchboard::yielded::{self, Limits, Lines, Part, Yield};
+use switchboard_config::document::{Document, Node, Value};
 use switchboard_config::shown::{clean, clean_line, is_deceptive, printable};
 use switchboard_wire::message::Payload;
 
@@ -47,7 +49,9 @@ pub fn check(bytes: &[u8]) {
     }
     let taken = yielded::of_call(&payload, "server", &limits(), &folder.keep());
     shows_safely(&taken.text());
-    if let Ok(json) = serde_json::from_slice::<Json>(bytes) {
+    // Of a member that is there twice nobody knows which is meant, and it is passed on as it came.
+    let is_plain = Document::parse(&text).is_ok_and(|it| !it.root.is_some_and(|it| doubles(&it)));
+    if is_plain && let Ok(json) = serde_json::from_slice::<Json>(bytes) {
         says_what_its_json_says(&json, &taken);
     }
 }
@@ -146,6 +150,17 @@ fn lies_below(taken: &Yield, folder: &Path) {
         if let Part::Saved { path, .. } = part {
             assert_eq!(path.parent(), Some(folder), "{} is elsewhere", path.display());
         }
+    }
+}
+
+fn doubles(node: &Node) -> bool {
+    match &node.value {
+        Value::Array(elements) => elements.iter().any(doubles),
+        Value::Object(members) => {
+            let mut seen = HashSet::new();
+            members.iter().any(|it| !seen.insert(it.key.as_str()) || doubles(&it.node))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => false,
     }
 }
 

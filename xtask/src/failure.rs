@@ -5,6 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::conformance::SuiteError;
+use crate::fuzz::FuzzError;
 use crate::run::StepError;
 use crate::tidy::TreeError;
 use crate::tools::ToolError;
@@ -32,6 +33,8 @@ pub enum Failure {
     Suite(SuiteError),
     /// This many scenarios were printed that are not as they should be.
     Conformance(usize),
+    /// An input was found for which something does not hold, or none could be looked for.
+    Fuzz(FuzzError),
 }
 
 impl Failure {
@@ -53,14 +56,18 @@ impl Failure {
     /// The code of the step that failed, where there is one.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::UnknownChore(_) => ExitCode::from(USAGE),
+            Failure::UnknownChore(_)
+            | Failure::Fuzz(FuzzError::UnknownTarget { .. } | FuzzError::Seconds) => {
+                ExitCode::from(USAGE)
+            }
             Failure::Step(step) => ExitCode::from(step.code()),
             Failure::Workshop(_)
             | Failure::Tool(_)
             | Failure::Tree(_)
             | Failure::Walls(_)
             | Failure::Suite(_)
-            | Failure::Conformance(_) => ExitCode::FAILURE,
+            | Failure::Conformance(_)
+            | Failure::Fuzz(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -77,6 +84,7 @@ impl fmt::Display for Failure {
             Failure::Tree(error) => error.fmt(out),
             Failure::Walls(count) => write!(out, "{count} places break a wall"),
             Failure::Suite(error) => error.fmt(out),
+            Failure::Fuzz(error) => error.fmt(out),
             Failure::Conformance(count) => {
                 write!(out, "{count} scenarios of the conformance suite are not as they should be")
             }
@@ -89,6 +97,7 @@ impl Error for Failure {
         match self {
             Failure::UnknownChore(_) | Failure::Walls(_) | Failure::Conformance(_) => None,
             Failure::Suite(error) => error.source(),
+            Failure::Fuzz(error) => error.source(),
             Failure::Workshop(error) => error.source(),
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
@@ -118,6 +127,12 @@ impl From<StepError> for Failure {
 impl From<SuiteError> for Failure {
     fn from(error: SuiteError) -> Self {
         Failure::Suite(error)
+    }
+}
+
+impl From<FuzzError> for Failure {
+    fn from(error: FuzzError) -> Self {
+        Failure::Fuzz(error)
     }
 }
 

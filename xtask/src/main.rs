@@ -3,6 +3,7 @@
 
 mod conformance;
 mod failure;
+mod fuzz;
 mod run;
 mod servers;
 mod test;
@@ -34,6 +35,8 @@ Chores:
                     only servers whose title in the table holds PART
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
+  fuzz [TARGET...] [--seconds N]
+                    made-up inputs for every target in `fuzz`, or for these, 10 seconds each or N
   bench [WHAT...]   measure; WHAT goes to the bench program
   help              this text
 
@@ -66,6 +69,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         "conformance" => conformance::run(&Workshop::from_environment()?, rest),
         "docs" => docs(&Workshop::from_environment()?, rest),
         "pictures" => pictures(&Workshop::from_environment()?, rest),
+        "fuzz" => fuzz::run(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

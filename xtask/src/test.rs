@@ -28,6 +28,7 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
         Step::new("dependencies", workshop.cargo(deny), Closing::Timed),
         // nextest runs none of these.
         Step::new("examples in docs", workshop.cargo(doctests), Closing::Timed),
+        Step::new("fuzz", workshop.cargo("xtask fuzz"), Closing::Timed),
         Step::new("tests", nextest, Closing::OwnSummary),
     ]
 }
@@ -53,6 +54,7 @@ mod tests {
                 "typos",
                 "cargo deny --locked check bans licenses sources",
                 "cargo test --doc --workspace --locked --quiet",
+                "cargo xtask fuzz",
                 "cargo nextest run --workspace --locked -E test(cascade)",
             ]
         );

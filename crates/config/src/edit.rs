@@ -162,7 +162,10 @@ pub fn texts_in(text: &str, object: &str, key: &str) -> Vec<String> {
 fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
     let root = match Document::parse(&text).map_err(EditError::Syntax)?.root {
         Some(root) => root,
-        None => return apply_one(format!("{}{{}}\n", with_line_end(&text)), edit),
+        None => {
+            let newline = splice::newline(&text);
+            return apply_one(format!("{}{{}}{newline}", with_line_end(&text)), edit);
+        }
     };
     let top = Place { text: &text, node: &root };
     top.expect_object("the top level")?;
@@ -226,7 +229,8 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
 }
 
 fn with_line_end(text: &str) -> String {
-    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+    let newline = splice::newline(text);
+    if text.ends_with('\n') { text.to_owned() } else { format!("{text}{newline}") }
 }
 
 /// A value in a text.
@@ -420,6 +424,15 @@ mod tests {
             "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t},\n}\n",
             put_server("b", json!({"command": "y"})),
             "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t\t\"b\": {\n\t\t\t\"command\": \"y\"\n\t\t},\n\t},\n}\n",
+        );
+    }
+
+    #[test]
+    fn a_file_of_comments_keeps_its_line_endings() {
+        check(
+            "// nothing yet\r\n",
+            put_server("a", json!({"command": "x"})),
+            "// nothing yet\r\n{\r\n  \"mcpServers\": {\r\n    \"a\": {\r\n      \"command\": \"x\"\r\n    }\r\n  }\r\n}\r\n",
         );
     }
 

@@ -5,7 +5,10 @@ use serde_json::Value as Json;
 
 use crate::template::Template;
 
+mod cleaning;
 mod masking;
+
+pub use cleaning::{clean, clean_line};
 
 /// What stands for a hidden value.
 pub const MASK: &str = "•••";

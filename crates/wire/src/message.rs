@@ -198,6 +198,10 @@ pub enum Messages {
 }
 
 fn parse_one(bytes: &Bytes) -> Result<Message, Malformed> {
+    // A list would be read as members in their order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Malformed::NotJson);
+    }
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
     let payload = |raw: &RawValue| Payload(bytes.slice_ref(raw.get().as_bytes()));
     let id = envelope.id.map(|raw| parse_id(bytes, raw));
@@ -229,13 +233,14 @@ fn parse_id(bytes: &Bytes, raw: &RawValue) -> Id {
 
 /// Even an error that makes no sense is an error, and its text is kept.
 fn parse_error(bytes: &Bytes, raw: &RawValue) -> RemoteError {
-    match serde_json::from_str::<ErrorObject<'_>>(raw.get()) {
-        Ok(error) => RemoteError {
-            code: error.code,
-            message: error.message.into_owned(),
-            data: error.data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
+    let object = raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()));
+    match object {
+        Some(Ok(ErrorObject { code, message, data })) => RemoteError {
+            code,
+            message: message.into_owned(),
+            data: data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
         },
-        Err(_) => RemoteError {
+        Some(Err(_)) | None => RemoteError {
             code: 0,
             message: "an error of no known shape".to_owned(),
             data: Some(Payload(bytes.slice_ref(raw.get().as_bytes()))),
@@ -256,7 +261,7 @@ impl Message {
             Message::Answer { id, outcome: Ok(result) } => {
                 write_id(buffer, id.as_ref());
                 buffer.extend_from_slice(b",\"result\":");
-                write_payload(buffer, result);
+                write_raw(buffer, &result.0);
             }
             Message::Answer { id, outcome: Err(error) } => {
                 write_id(buffer, id.as_ref());
@@ -266,7 +271,7 @@ impl Message {
                 write_text(buffer, &error.message);
                 if let Some(data) = &error.data {
                     buffer.extend_from_slice(b",\"data\":");
-                    write_payload(buffer, data);
+                    write_raw(buffer, &data.0);
                 }
                 buffer.push(b'}');
             }
@@ -279,7 +284,7 @@ fn write_id(buffer: &mut Vec<u8>, id: Option<&Id>) {
     buffer.extend_from_slice(b",\"id\":");
     match id {
         Some(Id::Number(number)) => write_number(buffer, *number),
-        Some(Id::Other(raw)) => buffer.extend_from_slice(raw),
+        Some(Id::Other(raw)) => write_raw(buffer, raw),
         None => buffer.extend_from_slice(b"null"),
     }
 }
@@ -303,14 +308,14 @@ fn write_call(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
     write_text(buffer, method);
     if let Some(params) = params {
         buffer.extend_from_slice(b",\"params\":");
-        write_payload(buffer, params);
+        write_raw(buffer, &params.0);
     }
 }
 
-/// A message is one line, so line breaks between a payload's tokens become spaces; inside its texts there are none.
-fn write_payload(buffer: &mut Vec<u8>, payload: &Payload) {
+/// A message is one line, so line breaks between the tokens of JSON become spaces; inside its texts there are none.
+fn write_raw(buffer: &mut Vec<u8>, json: &[u8]) {
     let start = buffer.len();
-    buffer.extend_from_slice(&payload.0);
+    buffer.extend_from_slice(json);
     let mut at = start;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &buffer[at..]) {
         buffer[at + found] = b' ';
@@ -356,6 +361,28 @@ mod tests {
             outcome: Ok(payload(r#"{"b": 1.0,  "a":[ ]}"#)),
         };
         assert_eq!(one(text), Ok(expected));
+    }
+
+    #[test]
+    fn a_list_is_no_message_and_no_error_whatever_stands_in_it() {
+        let batch = parse(&Bytes::from_static(br#"[[1,"ping",null,null,null],{"method":"x"}]"#));
+        let said = Message::Notification { method: "x".into(), params: None };
+        assert_eq!(batch, Ok(Messages::Batch(vec![Err(Malformed::NotJson), Ok(said)])));
+        let error = RemoteError {
+            code: 0,
+            message: "an error of no known shape".to_owned(),
+            data: Some(payload(r#"[1,"m"]"#)),
+        };
+        let answer = Message::Answer { id: Some(Id::Number(1)), outcome: Err(error) };
+        assert_eq!(one(r#"{"id":1,"error":[1,"m"]}"#), Ok(answer));
+    }
+
+    #[test]
+    fn a_message_is_one_line_even_if_its_id_was_not() {
+        let request = one("{\"id\":[1,\r\n2],\"method\":\"x\"}").unwrap();
+        let mut line = Vec::new();
+        request.write_to(&mut line);
+        assert_eq!(line, br#"{"jsonrpc":"2.0","id":[1,  2],"method":"x"}"#);
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub(super) struct Answer<'a> {
     pub is_error: Option<&'a RawValue>,
 }
 
+/// Reads the members of an object. A list has none, though its elements would be taken for them.
+pub(super) fn members<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
+    let is_object = json.trim_ascii_start().first() == Some(&b'{');
+    is_object.then(|| serde_json::from_slice(json).ok())?
+}
+
 /// The members of one piece of content, whatever kind it is of.
 #[derive(Deserialize)]
 struct Members<'a> {
@@ -72,7 +78,7 @@ fn words<'a>(raw: Option<&'a RawValue>) -> Option<Words<'a>> {
 impl<'a> Block<'a> {
     /// Reads one piece of a tool's content. What lacks a member that its kind needs is of no kind that we know.
     pub(super) fn of_content(raw: &'a RawValue) -> Block<'a> {
-        let Ok(members) = serde_json::from_str::<Members<'a>>(raw.get()) else {
+        let Some(members) = members::<Members<'a>>(raw.get().as_bytes()) else {
             return Block::Unknown { kind: None, raw };
         };
         let kind = words(members.kind);
@@ -101,7 +107,7 @@ impl<'a> Block<'a> {
     }
 
     fn of_known_resource(raw: &'a RawValue) -> Option<Block<'a>> {
-        let members = serde_json::from_str::<Members<'a>>(raw.get()).ok()?;
+        let members = members::<Members<'a>>(raw.get().as_bytes())?;
         let uri = words(members.uri);
         match (words(members.text), words(members.blob)) {
             (Some(words), _) => Some(Block::Text { words, uri }),

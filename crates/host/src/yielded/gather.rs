@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
 
-use super::block::{About, Answer, Block, LONGEST_URI, Pieces};
+use super::block::{About, Answer, Block, LONGEST_URI, Pieces, members};
 use super::keep::{Allowance, Bounded, Keep, KeepErrorKind, Kept, plain_name};
 use super::picture::{self, Fitted, Motion, Unfit};
 use super::remark::Remark;
@@ -64,7 +64,7 @@ impl<'a> Gathering<'a> {
     }
 
     pub(super) fn of_call(self) -> Yield {
-        let Ok(answer) = serde_json::from_slice::<Answer<'a>>(self.whole) else {
+        let Some(answer) = members::<Answer<'a>>(self.whole) else {
             return self.odd();
         };
         match (answer.content, answer.structured) {
@@ -85,7 +85,7 @@ impl<'a> Gathering<'a> {
     }
 
     pub(super) fn of_read(self) -> Yield {
-        let Ok(answer) = serde_json::from_slice::<Answer<'a>>(self.whole) else {
+        let Some(answer) = members::<Answer<'a>>(self.whole) else {
             return self.odd();
         };
         let pieces = answer.contents.map(|contents| Pieces::of(contents, self.limits.parts));

@@ -416,13 +416,24 @@ fn structured_content_stands_in_for_content_that_is_not_there() {
 
 #[test]
 fn an_answer_of_no_known_shape_is_passed_on_as_it_came() {
-    for odd in ["null", "5", "[]", "{}", r#"{"content":"x"}"#, r#"{"toolResult":1}"#, "{\"a"] {
+    let listed = r#"[[{"type":"text","text":"x"}],null,{"a":1}]"#;
+    for odd in
+        ["null", "5", "[]", "{}", r#"{"content":"x"}"#, r#"{"toolResult":1}"#, "{\"a", listed]
+    {
         let desk = Desk::new();
         let yielded = desk.raw(odd);
         let raw = Payload::from_json(odd.to_owned().into());
         assert_eq!(yielded.parts, [Part::Unknown { kind: String::new(), raw }], "{odd}");
         assert_eq!(remarks(&yielded), ["the answer is not shaped as the protocol says"]);
     }
+}
+
+#[test]
+fn a_part_that_is_a_list_is_of_no_kind_whatever_stands_in_it() {
+    let listed = r#"["text","by place"]"#;
+    let yielded = Desk::new().raw(&format!(r#"{{"content":[{listed}]}}"#));
+    let raw = Payload::from_json(listed.to_owned().into());
+    assert_eq!(yielded.parts, [Part::Unknown { kind: String::new(), raw }]);
 }
 
 #[test]

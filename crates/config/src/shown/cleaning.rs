@@ -1,0 +1,95 @@
+//! Text of others made fit for the screen: nothing in it moves a cursor, changes a colour, reorders or hides letters.
+//! Lines stay lines; how they are wrapped is left to whoever draws them.
+
+use super::is_deceptive;
+
+/// How far apart tab stops are taken to be.
+const TAB: &str = "    ";
+
+/// The text, line by line as it came, without anything that a terminal would act on.
+pub fn clean(text: &str) -> String {
+    if !text.contains(|c: char| c != '\n' && is_deceptive(c)) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' => shown.push('\n'),
+            '\t' => shown.push_str(TAB),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\u{1b}' => skip_sequence(&mut rest),
+            // They only join or colour pictures, and terminals disagree about their width.
+            '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => {}
+            c if is_deceptive(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The same on one line.
+pub fn clean_line(text: &str) -> String {
+    let text = clean(text);
+    if !text.contains('\n') {
+        return text;
+    }
+    text.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ")
+}
+
+/// Skips the rest of a sequence that begins with an escape. What is no sequence loses the escape only.
+fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            while let Some(c) = rest.next_if(|c| ('\u{20}'..='\u{7e}').contains(c)) {
+                if ('\u{40}'..='\u{7e}').contains(&c) {
+                    break;
+                }
+            }
+        }
+        Some(']' | 'P' | '^' | '_' | 'X') => {
+            rest.next();
+            while let Some(c) = rest.next_if(|c| *c != '\n') {
+                let is_end = c == '\u{7}'
+                    || c == '\u{9c}'
+                    || (c == '\u{1b}' && rest.next_if_eq(&'\\').is_some());
+                if is_end {
+                    break;
+                }
+            }
+        }
+        Some(_) | None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(clean(text), expected);
+    }
+
+    #[test]
+    fn colours_titles_and_links_of_others_are_dropped() {
+        check("a\u{1b}[31mred\u{1b}[0m b", "ared b");
+        check("\u{1b}]0;title\u{7}x\u{1b}]8;;http://e\u{1b}\\y", "xy");
+        check("\u{1b}]52;c;never ends\nnext", "\nnext");
+        check("\u{1b}", "");
+    }
+
+    #[test]
+    fn what_reorders_or_hides_is_made_visible() {
+        check("safe\u{202e}evil", "safe\\u{202e}evil");
+        check("zero\u{200b}width\u{8}", "zero\\u{200b}width\\u{8}");
+    }
+
+    #[test]
+    fn lines_tabs_and_pictures_stay() {
+        check("a\r\n\tb", "a\n    b");
+        check("⚠\u{fe0f} 日本 e\u{301}", "⚠ 日本 e\u{301}");
+        assert_eq!(clean_line("a  \nb"), "a b");
+    }
+}

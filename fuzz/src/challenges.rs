@@ -1,0 +1,54 @@
+//! `WWW-Authenticate`: what `auth::challenge` makes of a server's refusal. Every line of the input is one header.
+
+use std::fmt::Write;
+
+use switchboard_auth::challenge::{Binding, Challenge, Demand, parse};
+
+/// - There are at most so many challenges and parameters; names are tokens in lower case.
+/// - Written as the standard wants it, they read back as the same.
+/// - What a demand says stands in a challenge of one of our two schemes.
+pub fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let challenges = parse(text.lines());
+    assert!(challenges.len() <= 32, "too many challenges");
+    for Challenge { scheme, parameters } in &challenges {
+        assert!(is_name(scheme), "`{scheme}` is no scheme");
+        assert!(parameters.len() <= 64, "too many parameters");
+        assert!(parameters.iter().all(|(name, _)| is_name(name)), "a parameter has no name");
+    }
+    let written = written(&challenges);
+    assert_eq!(parse([written.as_str()]), challenges, "{written}");
+
+    let demand = Demand::of(text.lines());
+    assert_eq!(demand, Demand::of([written.as_str()]), "{written}");
+    let ours = |it: &&Challenge| matches!(it.scheme.as_str(), "bearer" | "dpop");
+    let ours: Vec<&Challenge> = challenges.iter().filter(ours).collect();
+    let says = |name: &str| ours.iter().find_map(|it| it.parameter(name));
+    assert_eq!(demand.resource_metadata.as_deref(), says("resource_metadata"));
+    assert_eq!(demand.complaint.is_some(), says("error").is_some());
+    let binds = ours.iter().any(|it| it.scheme == "dpop");
+    assert_eq!(demand.binding != Binding::Unmentioned, binds);
+}
+
+fn is_name(name: &str) -> bool {
+    let is_token = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    };
+    !name.is_empty() && name.bytes().all(is_token)
+}
+
+fn written(challenges: &[Challenge]) -> String {
+    let mut text = String::new();
+    for Challenge { scheme, parameters } in challenges {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(scheme);
+        for (index, (name, value)) in parameters.iter().enumerate() {
+            let before = if index == 0 { " " } else { ", " };
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            write!(text, "{before}{name}=\"{value}\"").expect("a text takes everything");
+        }
+    }
+    text
+}

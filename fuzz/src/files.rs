@@ -1,0 +1,190 @@
+//! Configuration files of every kind that is read: our own, and those of other hosts in JSON with comments and in
+//! TOML. What a change makes of a text is checked by `edits`.
+
+mod edits;
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+use switchboard_config::document::{Document, Lines, Node, Value, without_mark};
+use switchboard_config::import::{self, Folders, Found, Note, Peer, Platform};
+use switchboard_config::layer::{Definition, Layer, Naming, Shape};
+use switchboard_config::policy::Authority;
+use switchboard_config::problem::{Problem, ProblemKind, Severity};
+use switchboard_config::scope::Scope;
+use switchboard_config::settings::Settings;
+use switchboard_config::shown::is_deceptive;
+use switchboard_config::source::Source;
+
+/// - Whatever cannot be read is told, with a place in the text, and nothing in the telling acts on a terminal or
+///   shows a value.
+/// - Settings that cannot be made out let nothing run.
+/// - What is imported can be written to a file of ours and read again, and what is told of it shows no value.
+/// - A change does what it says and nothing else: see `edits`.
+pub fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let values = Values::of(text);
+    for problem in problems(text) {
+        told_safely(text, &values, &problem);
+    }
+    fails_closed(text);
+    for found in imports(text) {
+        can_be_written(&found);
+        notes_hold_no_value(&found, &values);
+    }
+    edits::check(text);
+}
+
+fn problems(text: &str) -> Vec<Problem> {
+    let source = |scope| Source::file(scope, "file.json");
+    let project = source(Scope::Project);
+    let mut layers = vec![
+        Layer::read(&project, text, Naming::Plain, Shape::Wrapped),
+        Layer::read(&source(Scope::Dynamic), text, Naming::Plain, Shape::WrappedOrBare),
+        Layer::read(&source(Scope::Managed), text, Naming::Plugin("tools"), Shape::Manifest),
+        Settings::read_project(&project, text).layer,
+        Settings::read(&source(Scope::User), text, Authority::Person).layer,
+        Settings::read(&source(Scope::Enterprise), text, Authority::Administrator).layer,
+    ];
+    let mut problems = Vec::new();
+    for layer in &mut layers {
+        layer.definitions.iter().for_each(has_its_reason);
+        problems.append(&mut layer.problems);
+        for definition in &mut layer.definitions {
+            problems.append(&mut definition.problems);
+        }
+    }
+    problems
+}
+
+fn has_its_reason(definition: &Definition) {
+    let Definition { checked, entry, problems, .. } = definition;
+    let has_error = problems.iter().any(|problem| problem.severity() == Severity::Error);
+    assert!(entry.is_some() || has_error, "a server is left out without a reason");
+    assert!(checked.is_ok() || has_error, "a name is no name without a reason");
+}
+
+fn told_safely(text: &str, values: &Values, problem: &Problem) {
+    let mut told = vec![problem.kind.to_string()];
+    told.extend(problem.hint());
+    if let Some(excerpt) = &problem.excerpt {
+        let shown = excerpt.line.chars().count();
+        assert!(excerpt.column <= shown && excerpt.width >= 1, "an excerpt misses its place");
+        told.push(excerpt.line.clone());
+    }
+    for told in &told {
+        assert!(!told.contains(is_deceptive), "{told:?} is not for a terminal");
+        let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));
+        assert_eq!(secret, None, "{told:?} shows a value");
+    }
+    if let Some(position) = problem.origin.position {
+        let text = without_mark(text);
+        let count = text.matches('\n').count() + 1;
+        assert!((1..=count).contains(&position.line), "line {} of {count}", position.line);
+        let line = text.split('\n').nth(position.line - 1).unwrap_or_default();
+        let columns = line.chars().count() + 1;
+        assert!((1..=columns).contains(&position.column), "{position:?} of {columns} columns");
+    }
+}
+
+/// Values that no message may hold.
+struct Values {
+    secrets: Vec<String>,
+}
+
+impl Values {
+    /// Texts that are long enough not to be there by chance, and that name nothing.
+    fn of(text: &str) -> Values {
+        let (mut texts, mut names) = (Vec::new(), Vec::new());
+        if let Ok(Document { root: Some(root), .. }) = Document::parse(without_mark(text)) {
+            collect(&root, &mut texts, &mut names);
+        }
+        let is_secret = |text: &String| {
+            let letters = text.chars().filter(char::is_ascii_alphabetic).count();
+            let digits = text.chars().filter(char::is_ascii_digit).count();
+            let is_word = !text.contains(|c: char| c.is_whitespace() || c == '`');
+            is_word
+                && letters >= 6
+                && digits >= 3
+                && !names.iter().any(|name: &String| name.contains(text))
+        };
+        texts.retain(is_secret);
+        Values { secrets: texts }
+    }
+}
+
+fn collect(node: &Node, texts: &mut Vec<String>, names: &mut Vec<String>) {
+    match &node.value {
+        Value::Text(text) => texts.push(text.clone()),
+        Value::Array(elements) => elements.iter().for_each(|it| collect(it, texts, names)),
+        Value::Object(members) => {
+            for member in members {
+                names.push(member.key.clone());
+                collect(&member.node, texts, names);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A text that is no settings file may have been one that forbids.
+fn fails_closed(text: &str) {
+    let lines = Lines::of(without_mark(text));
+    assert_eq!(lines.position(0).line, 1);
+    let source = Source::file(Scope::Enterprise, "managed-settings.json");
+    let settings = Settings::read(&source, text, Authority::Administrator);
+    let is_syntax = |problem: &Problem| matches!(problem.kind, ProblemKind::Syntax(_));
+    if settings.layer.problems.iter().any(is_syntax) {
+        assert!(settings.policy.unreadable.is_some(), "what an administrator denied is lost");
+    }
+}
+
+fn imports(text: &str) -> Vec<Found> {
+    let project = Path::new("project");
+    let folders = Folders {
+        home: Path::new("home"),
+        config: Path::new("config"),
+        project,
+        platform: Platform::Linux,
+    };
+    let files = Peer::ALL.into_iter().flat_map(|peer| import::files(peer, &folders));
+    files.filter_map(|file| import::read(&file, text, project).ok()).collect()
+}
+
+fn can_be_written(found: &Found) {
+    for server in &found.servers {
+        let named: Map<String, Json> =
+            Map::from_iter([("imported".to_owned(), Json::Object(server.entry.clone()))]);
+        let written = Json::Object(Map::from_iter([("mcpServers".to_owned(), named.into())]));
+        let source = Source::file(Scope::User, "settings.json");
+        let layer = Layer::read(&source, &written.to_string(), Naming::Plain, Shape::Wrapped);
+        assert!(layer.problems.is_empty(), "what was imported is no file of ours: {layer:?}");
+        assert_eq!(layer.definitions.len(), 1, "what was imported is no server");
+    }
+}
+
+/// Names and keys are in notes as they came; whoever prints them escapes them.
+fn notes_hold_no_value(found: &Found, values: &Values) {
+    for note in found.notes.iter().chain(found.servers.iter().flat_map(|it| &it.notes)) {
+        match note {
+            // These name what a value refers to.
+            Note::Rewritten { .. }
+            | Note::VariableNeeded { .. }
+            | Note::InputBecameVariable { .. }
+            | Note::FileNamed { .. } => continue,
+            Note::LeftOut { .. }
+            | Note::NotRead { .. }
+            | Note::DollarDoubled { .. }
+            | Note::ReferenceKept { .. }
+            | Note::TrustLeftOut
+            | Note::TransportAssumed { .. }
+            | Note::DisabledBy { .. }
+            | Note::DisabledInProject
+            | Note::OtherProjects { .. }
+            | Note::Skipped { .. } => {}
+        }
+        let told = note.to_string();
+        let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));
+        assert_eq!(secret, None, "{told:?} shows a value");
+    }
+}

@@ -1,0 +1,337 @@
+//! A change to a file: that it does what it says, and that every other byte stays where it was.
+//! Compares what `config::edit` does to the text with what the same change does to a plain tree.
+
+use serde_json::{Value as Json, json};
+use switchboard_config::document::{Document, Node, Span, Value, without_mark};
+use switchboard_config::edit::{self, Edit};
+
+const SERVERS: &str = "mcpServers";
+const LIST: &str = "disabledMcpServers";
+const OBJECT: &str = "permissions";
+const INNER_LIST: &str = "deny";
+
+/// - A text that parses can be changed, unless something that has to be an object or a list is none.
+/// - The changed text parses, and says what the old one said but for the change.
+/// - What is put in moves nothing, what is taken out leaves the rest, what is replaced stands where the old did.
+/// - A byte order mark stays, and so do line endings. The same change twice is the same as once.
+pub(super) fn check(text: &str) {
+    let body = without_mark(text);
+    let Ok(document) = Document::parse(body) else {
+        let edits = [Edit::RemoveServer { name: "a".to_owned() }];
+        assert!(body.trim().is_empty() || edit::apply(text, &edits).is_err(), "it was no JSON");
+        return;
+    };
+    let old = document.root.as_ref();
+    for edit in edits(old) {
+        let expected = after(old.map_or(Tree::Members(Vec::new()), tree), &edit);
+        let changed = edit::apply(text, std::slice::from_ref(&edit));
+        let (new, expected) = match (changed, expected) {
+            (Ok(new), Some(expected)) => (new, expected),
+            (Err(_), None) => continue,
+            (changed, expected) => panic!("{edit:?}: {changed:?} where {expected:?} was meant"),
+        };
+        let new_body = without_mark(&new);
+        let parsed = Document::parse(new_body);
+        let parsed = parsed.unwrap_or_else(|fault| panic!("{edit:?} broke it: {fault:?}\n{new}"));
+        let said = parsed.root.as_ref().map(tree);
+        assert_eq!(said.as_ref(), Some(&expected), "{edit:?} changed something else:\n{new}");
+
+        assert_eq!(new.len() - new_body.len(), text.len() - body.len(), "{edit:?}: the mark");
+        if !body.trim().is_empty() {
+            keeps_bytes(old, (body, new_body), &edit);
+            keeps_line_endings(body, new_body, &edit);
+        }
+        if let Ok(again) = edit::apply(&new, std::slice::from_ref(&edit)) {
+            // A list may hold a text twice, of which one is taken out at a time.
+            let is_once =
+                !matches!(edit, Edit::RemoveFromList { .. } | Edit::RemoveFromListIn { .. });
+            assert!(!is_once || again == new, "{edit:?} does something the second time:\n{again}");
+        }
+    }
+}
+
+/// Changes of every kind: to what the text holds, and to what it does not.
+fn edits(root: Option<&Node>) -> Vec<Edit> {
+    let servers = root.and_then(|root| last(root, SERVERS));
+    let servers: Vec<&str> = servers.map(keys).unwrap_or_default();
+    let mut edits = vec![
+        Edit::PutServer {
+            name: "put \"in\"".to_owned(),
+            entry: json!({"command": "x", "args": []}),
+        },
+        Edit::RemoveServer { name: "nobody's".to_owned() },
+        Edit::AddToList { key: LIST.to_owned(), text: "added".to_owned() },
+        Edit::AddToListIn {
+            object: OBJECT.to_owned(),
+            key: INNER_LIST.to_owned(),
+            text: "mcp__added".to_owned(),
+        },
+        Edit::Initialise { key: "$schema".to_owned(), value: json!("a\nb") },
+    ];
+    // The first and the last: what stands at an edge is what goes wrong.
+    let mut some = vec![servers.first(), servers.last()];
+    some.dedup();
+    for name in some.into_iter().flatten() {
+        let name = (*name).to_owned();
+        let entry = root.and_then(|root| last(last(root, SERVERS)?, &name));
+        let inner: Vec<&str> = entry.map(keys).unwrap_or_default();
+        let inner = [inner.first(), inner.last(), Some(&"timeout")];
+        for key in inner.into_iter().flatten() {
+            let (name, key) = (name.clone(), (*key).to_owned());
+            let set = Some(json!({"a": [1, {}], "b": null}));
+            edits.push(Edit::SetKey { name: name.clone(), key: key.clone(), value: set });
+            edits.push(Edit::SetKey { name, key, value: None });
+        }
+        edits.push(Edit::PutServer {
+            name: name.clone(),
+            entry: json!({"url": "u", "h": {"a": 1}}),
+        });
+        edits.push(Edit::RemoveServer { name });
+    }
+    let list = root.and_then(|root| last(root, LIST));
+    for text in list.map(texts).unwrap_or_default() {
+        edits.push(Edit::RemoveFromList { key: LIST.to_owned(), text });
+    }
+    let list = root.and_then(|root| last(last(root, OBJECT)?, INNER_LIST));
+    for text in list.map(texts).unwrap_or_default() {
+        let (object, key) = (OBJECT.to_owned(), INNER_LIST.to_owned());
+        edits.push(Edit::RemoveFromListIn { object, key, text });
+    }
+    edits
+}
+
+fn keys(node: &Node) -> Vec<&str> {
+    match &node.value {
+        Value::Object(members) => members.iter().map(|member| member.key.as_str()).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+            Vec::new()
+        }
+    }
+}
+
+/// Of a doubled key the last counts.
+fn last<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    match &node.value {
+        Value::Object(members) => {
+            members.iter().rev().find(|member| member.key == key).map(|member| &member.node)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => None,
+    }
+}
+
+/// The first and the last text of a list.
+fn texts(node: &Node) -> Vec<String> {
+    let Value::Array(elements) = &node.value else { return Vec::new() };
+    let text = |node: &Node| match &node.value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    };
+    let all: Vec<String> = elements.iter().filter_map(text).collect();
+    all.first().into_iter().chain(all.last()).cloned().collect()
+}
+
+/// What a text says, without regard to how it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tree {
+    /// Anything that holds nothing.
+    Plain(String),
+    List(Vec<Tree>),
+    Members(Vec<(String, Tree)>),
+}
+
+fn tree(node: &Node) -> Tree {
+    match &node.value {
+        Value::Null => Tree::Plain("null".to_owned()),
+        Value::Bool(truth) => Tree::Plain(truth.to_string()),
+        Value::Number(number) => Tree::Plain(number.clone()),
+        Value::Text(text) => Tree::text(text),
+        Value::Array(elements) => Tree::List(elements.iter().map(tree).collect()),
+        Value::Object(members) => {
+            Tree::Members(members.iter().map(|it| (it.key.clone(), tree(&it.node))).collect())
+        }
+    }
+}
+
+impl Tree {
+    fn text(text: &str) -> Tree {
+        Tree::Plain(format!("\"{text}"))
+    }
+
+    fn of(json: &Json) -> Tree {
+        match json {
+            Json::Null | Json::Bool(_) | Json::Number(_) => Tree::Plain(json.to_string()),
+            Json::String(text) => Tree::text(text),
+            Json::Array(elements) => Tree::List(elements.iter().map(Tree::of).collect()),
+            Json::Object(members) => {
+                Tree::Members(members.iter().map(|(key, it)| (key.clone(), Tree::of(it))).collect())
+            }
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        *self == Tree::Plain("null".to_owned())
+    }
+
+    fn members(&mut self) -> Option<&mut Vec<(String, Tree)>> {
+        match self {
+            Tree::Members(members) => Some(members),
+            Tree::Plain(_) | Tree::List(_) => None,
+        }
+    }
+
+    fn list(&mut self) -> Option<&mut Vec<Tree>> {
+        match self {
+            Tree::List(elements) => Some(elements),
+            Tree::Plain(_) | Tree::Members(_) => None,
+        }
+    }
+}
+
+fn find<'t>(members: &'t mut [(String, Tree)], key: &str) -> Option<&'t mut Tree> {
+    members.iter_mut().rev().find(|(name, _)| name == key).map(|(_, tree)| tree)
+}
+
+fn put(members: &mut Vec<(String, Tree)>, key: &str, value: Tree) {
+    match find(members, key) {
+        Some(old) => *old = value,
+        None => members.push((key.to_owned(), value)),
+    }
+}
+
+/// What the text says when the change was made; nothing where it cannot be made.
+fn after(mut root: Tree, edit: &Edit) -> Option<Tree> {
+    let top = root.members()?;
+    match edit {
+        Edit::PutServer { name, entry } => match find(top, SERVERS) {
+            Some(servers) => put(servers.members()?, name, Tree::of(entry)),
+            None => {
+                let servers = Tree::Members(vec![(name.clone(), Tree::of(entry))]);
+                top.push((SERVERS.to_owned(), servers));
+            }
+        },
+        Edit::RemoveServer { name } => {
+            let servers = find(top, SERVERS)?.members()?;
+            find(servers, name)?;
+            servers.retain(|(other, _)| other != name);
+        }
+        Edit::SetKey { name, key, value } => {
+            let entry = find(find(top, SERVERS)?.members()?, name)?.members()?;
+            match value {
+                Some(value) => put(entry, key, Tree::of(value)),
+                None => entry.retain(|(other, _)| other != key),
+            }
+        }
+        Edit::AddToList { key, text } => add(top, key, text)?,
+        Edit::RemoveFromList { key, text } => remove(top, key, text)?,
+        Edit::AddToListIn { object, key, text } => {
+            match find(top, object).filter(|it| !it.is_null()) {
+                Some(inner) => add(inner.members()?, key, text)?,
+                None => {
+                    let list = Tree::List(vec![Tree::text(text)]);
+                    put(top, object, Tree::Members(vec![(key.clone(), list)]));
+                }
+            }
+        }
+        Edit::RemoveFromListIn { object, key, text } => {
+            if let Some(inner) = find(top, object).filter(|it| !it.is_null()) {
+                remove(inner.members()?, key, text)?;
+            }
+        }
+        Edit::Initialise { key, value } => {
+            if find(top, key).is_none() {
+                put(top, key, Tree::of(value));
+            }
+        }
+    }
+    Some(root)
+}
+
+fn add(members: &mut Vec<(String, Tree)>, key: &str, text: &str) -> Option<()> {
+    match find(members, key).filter(|it| !it.is_null()) {
+        Some(list) => {
+            let list = list.list()?;
+            if !list.contains(&Tree::text(text)) {
+                list.push(Tree::text(text));
+            }
+        }
+        None => put(members, key, Tree::List(vec![Tree::text(text)])),
+    }
+    Some(())
+}
+
+fn remove(members: &mut [(String, Tree)], key: &str, text: &str) -> Option<()> {
+    if let Some(list) = find(members, key).filter(|it| !it.is_null()) {
+        let list = list.list()?;
+        let at = list.iter().position(|it| *it == Tree::text(text));
+        at.map(|at| list.remove(at));
+    }
+    Some(())
+}
+
+/// The value that a change puts another in place of, where there is one.
+fn replaced(root: Option<&Node>, edit: &Edit) -> Option<Span> {
+    let root = root?;
+    let null = |node: &Node| node.value == Value::Null;
+    let node = match edit {
+        Edit::PutServer { name, .. } => last(last(root, SERVERS)?, name),
+        Edit::SetKey { name, key, value: Some(_) } => last(last(last(root, SERVERS)?, name)?, key),
+        Edit::AddToList { key, .. } => last(root, key).filter(|it| null(it)),
+        Edit::AddToListIn { object, key, .. } => match last(root, object)? {
+            inner if null(inner) => Some(inner),
+            inner => last(inner, key).filter(|it| null(it)),
+        },
+        Edit::RemoveServer { .. }
+        | Edit::SetKey { value: None, .. }
+        | Edit::RemoveFromList { .. }
+        | Edit::RemoveFromListIn { .. }
+        | Edit::Initialise { .. } => None,
+    };
+    node.map(|node| node.span)
+}
+
+fn keeps_bytes(root: Option<&Node>, (old, new): (&str, &str), edit: &Edit) {
+    if let Some(span) = replaced(root, edit) {
+        let (front, back) = (&old[..span.start], &old[span.end..]);
+        let is_kept =
+            new.len() >= front.len() + back.len() && new.starts_with(front) && new.ends_with(back);
+        assert!(is_kept, "{edit:?} changed what stands around it:\n{new}");
+        return;
+    }
+    let is_kept = match edit {
+        Edit::RemoveServer { .. }
+        | Edit::SetKey { value: None, .. }
+        | Edit::RemoveFromList { .. }
+        | Edit::RemoveFromListIn { .. } => is_within(new, old),
+        Edit::PutServer { .. }
+        | Edit::SetKey { .. }
+        | Edit::AddToList { .. }
+        | Edit::AddToListIn { .. }
+        | Edit::Initialise { .. } => {
+            is_within(old, new) || is_within(&without_blank_ends(old), new)
+        }
+    };
+    assert!(is_kept, "{edit:?} changed something else:\n{new}");
+}
+
+/// An empty object that is opened up may lose the blanks that stood in it.
+fn without_blank_ends(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Are all characters of one text in the other, in their order?
+fn is_within(part: &str, whole: &str) -> bool {
+    let mut rest = whole.chars();
+    part.chars().all(|wanted| rest.any(|found| found == wanted))
+}
+
+fn keeps_line_endings(old: &str, new: &str, edit: &Edit) {
+    let plain = |text: &str| text.matches('\n').count() - text.matches("\r\n").count();
+    if old.contains("\r\n") && plain(old) == 0 {
+        assert_eq!(plain(new), 0, "{edit:?} mixed line endings:\n{new:?}");
+    }
+    if !old.contains('\r') {
+        assert!(!new.contains('\r'), "{edit:?} mixed line endings:\n{new:?}");
+    }
+}

@@ -1,0 +1,195 @@
+//! Messages one a line, as programs send them: what `wire::message` reads and `wire::lines` cuts.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use switchboard_wire::lines::LineLink;
+use switchboard_wire::link::{Arrival, Link, LinkEnd};
+use switchboard_wire::message::{self, Id, Message, Messages, Payload};
+use tokio::io::{AsyncRead, ReadBuf, Sink};
+
+use crate::pieces::Cut;
+
+/// More than the front of a message that is too large, which is where its id is looked for.
+const LIMIT: usize = 4200;
+
+/// - What arrives does not depend on how the stream is cut, nor whether a reader had to wait.
+/// - A line is what [`message::parse`] makes of it by itself.
+/// - A message that is written is one line, reads back as the same, and says what its JSON says.
+pub fn check(bytes: &[u8]) {
+    let [whole, others @ ..] = Cut::ALL.map(|cut| arrivals(cut.apply(bytes)));
+    for other in others {
+        assert_eq!(other, whole, "what arrives depends on how the stream is cut");
+    }
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    if let Some(short) = lines.map(short_line).collect::<Option<Vec<_>>>() {
+        let expected: Vec<Arrival> = short.into_iter().flatten().collect();
+        assert_eq!(whole.0, expected, "a line is not what it is by itself");
+    }
+    for arrival in &whole.0 {
+        match arrival {
+            Arrival::Message(message) => written_and_read(message),
+            Arrival::Amid { .. } => panic!("nothing was asked"),
+            Arrival::Lost { id, .. } => assert!(id.is_some(), "nobody is told what was lost"),
+            Arrival::Garbage(_) => {}
+        }
+    }
+    let json = serde_json::from_slice::<Json>(bytes).ok();
+    match message::parse(&Bytes::copy_from_slice(bytes)) {
+        Ok(Messages::One(message)) => {
+            written_and_read(&message);
+            json.iter().for_each(|json| says_what_its_json_says(json, &message));
+        }
+        Ok(Messages::Batch(parts)) => {
+            let elements = json.as_ref().and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+            for (index, message) in parts.iter().enumerate() {
+                let Ok(message) = message else { continue };
+                written_and_read(message);
+                elements.get(index).iter().for_each(|json| says_what_its_json_says(json, message));
+            }
+        }
+        Err(_) => {}
+    }
+}
+
+/// What one line holds by itself; nothing where it is no whole line that we take.
+fn short_line(line: &[u8]) -> Option<Vec<Arrival>> {
+    let whole = line.strip_suffix(b"\n");
+    if whole.unwrap_or(line).len() > LIMIT {
+        return None;
+    }
+    let Some(line) = whole.filter(|line| !line.trim_ascii().is_empty()) else {
+        return Some(Vec::new());
+    };
+    let one = |part| match part {
+        Ok(message) => Arrival::Message(message),
+        Err(malformed) => Arrival::Garbage(malformed),
+    };
+    Some(match message::parse(&Bytes::copy_from_slice(line)) {
+        Ok(Messages::One(message)) => vec![Arrival::Message(message)],
+        Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
+        Err(malformed) => vec![Arrival::Garbage(malformed)],
+    })
+}
+
+fn written_and_read(message: &Message) {
+    let mut line = Vec::new();
+    message.write_to(&mut line);
+    let line = Bytes::from(line);
+    assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "a message is more than one line");
+    let read = match message::parse(&line) {
+        Ok(Messages::One(read)) => read,
+        other => panic!("what was written reads as {other:?}"),
+    };
+    assert_eq!(on_one_line(read), on_one_line(message.clone()), "it reads as something else");
+}
+
+/// Line breaks between the tokens of a payload are no part of what it says.
+fn on_one_line(message: Message) -> Message {
+    let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    let bytes = |bytes: &Bytes| bytes.iter().map(blank).collect::<Bytes>();
+    let payload = |payload: Payload| Payload::from_json(bytes(payload.as_bytes()));
+    let number = |id: Id| match id {
+        Id::Number(number) => Id::Number(number),
+        Id::Other(raw) => Id::Other(bytes(&raw)),
+    };
+    match message {
+        Message::Request { id, method, params } => {
+            Message::Request { id: number(id), method, params: params.map(payload) }
+        }
+        Message::Notification { method, params } => {
+            Message::Notification { method, params: params.map(payload) }
+        }
+        Message::Answer { id, outcome } => Message::Answer {
+            id: id.map(number),
+            outcome: outcome.map(payload).map_err(|mut error| {
+                error.data = error.data.map(payload);
+                error
+            }),
+        },
+    }
+}
+
+/// Compares with a parser that reads everything.
+fn says_what_its_json_says(json: &Json, message: &Message) {
+    assert!(json.is_object(), "{json} is taken for a message");
+    let params_in = json.get("params").filter(|it| !it.is_null()).cloned();
+    let value = |payload: &Payload| payload.decode::<Json>().ok();
+    match message {
+        Message::Request { id, method, params } => {
+            assert_eq!(json["method"], **method);
+            assert_eq!(json["id"], id.as_json());
+            assert_eq!(params_in, params.as_ref().and_then(value));
+        }
+        Message::Notification { method, params } => {
+            assert_eq!(json["method"], **method);
+            assert!(json["id"].is_null());
+            assert_eq!(params_in, params.as_ref().and_then(value));
+        }
+        Message::Answer { id, outcome } => {
+            assert!(json["method"].is_null());
+            assert_eq!(json["id"], id.as_ref().map(Id::as_json).unwrap_or_default());
+            assert_eq!(json["error"].is_null(), outcome.is_ok());
+            if let Ok(result) = outcome {
+                assert_eq!(Some(json["result"].clone()), value(result));
+            }
+        }
+    }
+}
+
+fn arrivals(pieces: Vec<Bytes>) -> (Vec<Arrival>, LinkEnd) {
+    let reader = Pieces { pieces: pieces.into(), rested: false };
+    let mut link = LineLink::<Pieces, Sink>::new(reader, tokio::io::sink(), LIMIT);
+    let mut arrivals = Vec::new();
+    loop {
+        match now(&mut link) {
+            Ok(arrival) => arrivals.push(arrival),
+            Err(end) => return (arrivals, end),
+        }
+    }
+}
+
+/// Asks until there is an answer; each time anew, as a peer that has something else to do meanwhile would.
+fn now(link: &mut impl Link) -> Result<Arrival, LinkEnd> {
+    loop {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(next) = pin!(link.next()).poll(&mut context) {
+            return next;
+        }
+    }
+}
+
+/// A reader that has to be asked twice for every piece.
+struct Pieces {
+    pieces: VecDeque<Bytes>,
+    rested: bool,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.rested = !self.rested;
+        if self.rested {
+            return Poll::Pending;
+        }
+        // Nothing read is the end, so an empty piece is none.
+        while let Some(mut piece) = self.pieces.pop_front() {
+            if piece.is_empty() {
+                continue;
+            }
+            buffer.put_slice(&piece.split_to(piece.len().min(buffer.remaining())));
+            if !piece.is_empty() {
+                self.pieces.push_front(piece);
+            }
+            break;
+        }
+        Poll::Ready(Ok(()))
+    }
+}

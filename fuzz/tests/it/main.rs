@@ -1,0 +1,3 @@
+//! The corpus, replayed without libFuzzer.
+
+mod corpus;

@@ -7,6 +7,8 @@ mod facts;
 mod failure;
 mod fleet;
 mod gateway;
+mod hot;
+mod instructions;
 mod list;
 mod measure;
 mod pipeline;
@@ -46,6 +48,9 @@ What:
   pool           what a pool of 10,000 tools costs, and what a call costs on its way through the host
   start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
+  instructions [--bless]
+                 instructions of the hot paths next to the record, which fails where they grew; --bless writes the
+                 record; `cargo xtask instructions` builds this program as the record wants it
   install-peers  install the other programs into bench/.peers, with npm
   help           this text";
 
@@ -75,6 +80,8 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
         "start" => start::run(&Workplace::from_environment()?),
         "wire" => wire::run(&Workplace::from_environment()?),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),
+        "instructions" => instructions::run(&Workplace::from_environment()?, rest),
+        hot::WORD => hot::run(rest),
         measure::WORD => measure::run_here(rest),
         calls::client::WORD => calls::client::run(rest),
         calls::echo::WORD => match rest {

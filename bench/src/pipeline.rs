@@ -25,6 +25,7 @@ use switchboard_wire::memory::MemoryLink;
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::{Connection, Event, Peer};
 use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::table;
@@ -33,7 +34,8 @@ use crate::workplace::Workplace;
 const REPETITIONS: usize = 7;
 const CALLS: u32 = 20_000;
 const BUDGET: Duration = Duration::from_micros(5);
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures, and tells it in Markdown.
 pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
@@ -42,19 +44,56 @@ pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (mut raw, mut through) = (Vec::new(), Vec::new());
     runtime.block_on(async {
-        let (host, task) = Host::start(options(folder.path())).map_err(failed)?;
-        let desk = desk(&host, folder.path()).map_err(failed)?;
-        connect(&host).await;
+        let linked = Linked::open(folder.path(), 2).await.map_err(failed)?;
         let line = line().await;
         for _ in 0..REPETITIONS {
             raw.push(alone(&line.client).await);
-            through.push(by_host(&host, &desk).await);
+            through.push(by_host(&linked).await);
         }
-        host.stop().await;
-        let _panicked = task.await;
+        linked.close().await;
         Ok::<(), Failure>(())
     })?;
     Ok(report(median(raw), median(through)))
+}
+
+/// A host with a server in this process.
+pub struct Linked {
+    /// The host.
+    pub host: Host,
+    /// The desk that its calls go over.
+    pub desk: Desk,
+    task: JoinHandle<()>,
+}
+
+impl Linked {
+    /// A host in this folder with so many rules.
+    pub async fn open(folder: &Path, count: usize) -> io::Result<Linked> {
+        let (host, task) = Host::start(options(folder))?;
+        let places = Places::below(folder);
+        let desk = Desk { rules: Rulebook::new(rules(count)), ..Desk::new(&host, &places)? };
+        connect(&host).await;
+        Ok(Linked { host, desk, task })
+    }
+
+    /// One call, all the way.
+    pub async fn call(&self) {
+        let call = ToolCall {
+            caller: "bench".to_owned(),
+            exposed: "mcp__linked__echo".to_owned(),
+            arguments: arguments(),
+            patience: PATIENCE,
+            progress: None,
+        };
+        let yielded = self.host.call(&self.desk, call).await.expect("it answers");
+        assert_eq!(yielded.parts.len(), 1);
+    }
+
+    /// Ends everything.
+    pub async fn close(self) {
+        self.host.stop().await;
+        drop(self.host);
+        let _panicked = self.task.await;
+    }
 }
 
 /// A server in this process that has one tool.
@@ -114,12 +153,22 @@ async fn connect(host: &Host) {
     assert!(pool.find("mcp__linked__echo").is_some(), "{:?}", host.snapshot());
 }
 
-fn desk(host: &Host, folder: &Path) -> io::Result<Desk> {
+/// So many rules, the last of which allows the server. The others are about other servers: names and patterns.
+pub fn rules(count: usize) -> Rules {
     let mut rules = Rules::default();
-    rules.add_for_session(Effect::Allow, ToolRule::parse("mcp__linked").expect("a rule"));
-    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__other__delete").expect("a rule"));
-    let rules = Rulebook::new(rules);
-    Ok(Desk { rules, ..Desk::new(host, &Places::below(folder))? })
+    let mut add = |effect, rule: &str| {
+        rules.add_for_session(effect, ToolRule::parse(rule).expect("a rule"));
+    };
+    for at in 1..count {
+        match at % 4 {
+            0 => add(Effect::Allow, &format!("mcp__server{at}")),
+            1 => add(Effect::Deny, &format!("mcp__server{at}__delete")),
+            2 => add(Effect::Ask, &format!("mcp__server{at}__write_*")),
+            _ => add(Effect::Allow, &format!("mcp__server{at}__list_things")),
+        }
+    }
+    add(Effect::Allow, "mcp__linked");
+    rules
 }
 
 /// The same server over a client alone.
@@ -137,7 +186,8 @@ async fn line() -> Line {
         .expect("it is in this process")
 }
 
-fn arguments() -> Json {
+/// What the server is asked with.
+pub fn arguments() -> Json {
     json!({"text": "x".repeat(60)})
 }
 
@@ -152,18 +202,10 @@ async fn alone(client: &Client) -> Duration {
     start.elapsed() / CALLS
 }
 
-async fn by_host(host: &Host, desk: &Desk) -> Duration {
+async fn by_host(linked: &Linked) -> Duration {
     let start = Instant::now();
     for _ in 0..CALLS {
-        let call = ToolCall {
-            caller: "bench".to_owned(),
-            exposed: "mcp__linked__echo".to_owned(),
-            arguments: arguments(),
-            patience: PATIENCE,
-            progress: None,
-        };
-        let yielded = host.call(desk, call).await.expect("it answers");
-        assert_eq!(yielded.parts.len(), 1);
+        linked.call().await;
     }
     start.elapsed() / CALLS
 }

@@ -52,12 +52,14 @@ struct Cost {
     in_flight: Duration,
 }
 
-fn over(stream: tokio::io::DuplexStream) -> Connection {
+/// A peer over a stream of bytes.
+pub fn over(stream: tokio::io::DuplexStream) -> Connection {
     let (reader, writer) = tokio::io::split(stream);
     Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
 }
 
-fn params() -> Payload {
+/// About a hundred bytes of parameters.
+pub fn params() -> Payload {
     let text = format!("{{\"name\":\"echo\",\"arguments\":{{\"x\":\"{}\"}}}}", "x".repeat(60));
     Payload::from_json(Bytes::from(text))
 }
@@ -94,7 +96,8 @@ fn peers(runtime: &Runtime, connect: impl Fn() -> (Connection, Connection)) -> C
     })
 }
 
-async fn echo(mut events: mpsc::Receiver<Event>) {
+/// Answers every request with what was asked.
+pub async fn echo(mut events: mpsc::Receiver<Event>) {
     while let Some(Event::Request(request)) = events.recv().await {
         let answer = request.params.clone().unwrap_or_else(params);
         request.answer(answer).await;

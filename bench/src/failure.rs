@@ -76,6 +76,8 @@ pub enum Failure {
         /// The hot paths that it lacks, or has and should not.
         names: String,
     },
+    /// These benchmarks came to no end.
+    Unmeasured(String),
     /// The system does not say what its processes used.
     Usage(nix::Error),
     /// The program under test does not see the configuration that was built for it.
@@ -156,6 +158,7 @@ impl fmt::Display for Failure {
                 out,
                 "the record and the hot paths differ in {names}; run `cargo xtask instructions --bless`"
             ),
+            Failure::Unmeasured(names) => write!(out, "could not be measured: {names}"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
             Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
             Failure::Lacks { label, server } => write!(out, "{label} does not list `{server}`"),
@@ -178,6 +181,7 @@ impl Error for Failure {
             | Failure::NotConnected { .. }
             | Failure::Call
             | Failure::HotPath
+            | Failure::Unmeasured(_)
             | Failure::NotCounted { .. }
             | Failure::Costlier(_)
             | Failure::Unrecorded { .. }

@@ -29,18 +29,21 @@ enum Verdict {
 
 /// Counts and compares, or counts and records.
 pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
-    let is_blessing = match words {
+    let (options, parts): (Vec<&OsString>, Vec<&OsString>) =
+        words.iter().partition(|it| it.to_string_lossy().starts_with('-'));
+    let is_blessing = match options.as_slice() {
         [] => false,
-        [word] if word == "--bless" => true,
+        // All or nothing: a record is of one program.
+        [word] if *word == "--bless" && parts.is_empty() => true,
         [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
     };
+    let all = chosen(&parts)?;
     let maker = Maker::here(workplace)?;
     let before = if is_blessing { None } else { Some(Record::read(workplace)?) };
     if let Some(before) = &before {
         before.covers(hot::ALL)?;
     }
     // A second time where it matters: what is recorded, and what is about to be found wrong.
-    let all: Vec<&HotPath> = hot::ALL.iter().collect();
     let counts = counting::once(workplace, &all)?;
     let is_doubtful =
         |path: &&HotPath| match (&before, counts.iter().find(|it| it.name == path.name)) {
@@ -84,12 +87,25 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
     }
 }
 
+/// The paths whose names hold one of these parts; all where there are none.
+fn chosen(parts: &[&OsString]) -> Result<Vec<&'static HotPath>, Failure> {
+    let parts: Vec<String> = parts.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    let holds = |path: &&HotPath| {
+        parts.is_empty() || parts.iter().any(|part| path.name.contains(part.as_str()))
+    };
+    let chosen: Vec<&HotPath> = hot::ALL.iter().filter(holds).collect();
+    match chosen.is_empty() {
+        true => Err(Failure::UnknownWord(parts.join(" "))),
+        false => Ok(chosen),
+    }
+}
+
 fn verdict(count: &Count, before: &Record) -> Verdict {
     let Some(recorded) = before.of_path(count.name) else { return Verdict::More };
-    match count.least() / recorded - 1.0 {
+    match count.least() {
         _ if count.spread() >= SPREAD => Verdict::Unsteady,
-        more if more > ALLOWANCE => Verdict::More,
-        less if less < -ALLOWANCE => Verdict::Less,
+        now if now > recorded * (1.0 + ALLOWANCE) => Verdict::More,
+        now if now < recorded * (1.0 - ALLOWANCE) => Verdict::Less,
         _ => Verdict::AsRecorded,
     }
 }
@@ -143,6 +159,18 @@ mod tests {
         check(&[1_051.0, 1_051.0], Verdict::More);
         check(&[950.0, 950.0], Verdict::AsRecorded);
         check(&[949.0, 949.0], Verdict::Less);
+    }
+
+    #[test]
+    fn a_part_of_a_name_chooses_and_one_that_chooses_nothing_is_refused() {
+        let names = |part: &str| {
+            let part = OsString::from(part);
+            let chosen = chosen(&[&part]).ok()?;
+            Some(chosen.iter().map(|it| it.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("permission-100-"), Some(vec!["permission-100-rules"]));
+        assert_eq!(names("nothing"), None);
+        assert_eq!(chosen(&[]).expect("all").len(), hot::ALL.len());
     }
 
     #[test]

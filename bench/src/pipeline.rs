@@ -27,7 +27,10 @@ use switchboard_wire::peer::{Connection, Event, Peer};
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 
+use crate::effort;
 use crate::failure::Failure;
+use crate::plot::{Lines, Role, Series, Stop};
+use crate::report::Picture;
 use crate::table;
 use crate::workplace::Workplace;
 
@@ -37,8 +40,21 @@ const BUDGET: Duration = Duration::from_micros(5);
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures, and tells it in Markdown.
-pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
+/// With how many rules the way of a call is measured.
+const RULES: [usize; 4] = [2, 10, 100, 1_000];
+
+/// What the way of a call cost.
+pub struct Way {
+    /// It in Markdown.
+    pub text: String,
+    /// How it grows with the number of rules.
+    pub picture: Picture,
+    /// Its budget.
+    pub budget: Vec<String>,
+}
+
+/// Measures.
+pub fn measured(workplace: &Workplace) -> Result<Way, Failure> {
     let failed = |error: io::Error| Failure::file(&workplace.report("pool.md"), error);
     let folder = tempfile::tempdir().map_err(failed)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -46,14 +62,35 @@ pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
     runtime.block_on(async {
         let linked = Linked::open(folder.path(), 2).await.map_err(failed)?;
         let line = line().await;
-        for _ in 0..REPETITIONS {
+        for _ in 0..effort::repetitions(REPETITIONS) {
             raw.push(alone(&line.client).await);
             through.push(by_host(&linked).await);
         }
         linked.close().await;
         Ok::<(), Failure>(())
     })?;
-    Ok(report(median(raw), median(through)))
+    let growth = runtime.block_on(by_rules()).map_err(failed)?;
+    Ok(report(median(raw), median(through), &growth))
+}
+
+/// How long a call takes with so many rules, in the order of [`RULES`]. All take turns.
+async fn by_rules() -> io::Result<Vec<Duration>> {
+    let mut hosts = Vec::new();
+    for count in RULES {
+        let folder = tempfile::tempdir()?;
+        hosts.push((Linked::open(folder.path(), count).await?, folder, Vec::new()));
+    }
+    for _ in 0..effort::repetitions(REPETITIONS) {
+        for (linked, _, times) in &mut hosts {
+            times.push(by_host(linked).await);
+        }
+    }
+    let mut medians = Vec::new();
+    for (linked, _folder, times) in hosts {
+        linked.close().await;
+        medians.push(median(times));
+    }
+    Ok(medians)
 }
 
 /// A host with a server in this process.
@@ -215,7 +252,18 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-fn report(raw: Duration, through: Duration) -> String {
+fn picture(raw: Duration, growth: &[Duration]) -> Picture {
+    let title = "The way of a call through the host, by the number of rules";
+    let micros = |time: &Duration| Some(time.as_secs_f64() * 1e6);
+    let series = vec![
+        Series::new("Host::call", Role::Ours, growth.iter().map(micros).collect()),
+        Series::new("a client alone", Role::Floor, RULES.map(|_| micros(&raw)).to_vec()),
+    ];
+    let (across, upwards, stops) = ("rules", "µs a call", RULES.map(Stop::of).to_vec());
+    Picture::new("pipeline", title, Lines { title, across, upwards, stops, series }.draw())
+}
+
+fn report(raw: Duration, through: Duration, growth: &[Duration]) -> Way {
     let micros = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e6);
     let more = through.saturating_sub(raw);
     let rows = [
@@ -223,12 +271,26 @@ fn report(raw: Duration, through: Duration) -> String {
         vec!["`Host::call`".to_owned(), micros(through)],
         vec!["what the way costs".to_owned(), micros(more)],
     ];
-    let verdict = if more <= BUDGET { "met" } else { "missed" };
-    format!(
+    let verdict = if more <= BUDGET { "met" } else { "**missed**" };
+    let picture = picture(raw, growth);
+    let by_rules = RULES.iter().zip(growth);
+    let by_rules: Vec<_> =
+        by_rules.map(|(rules, time)| vec![rules.to_string(), micros(*time)]).collect();
+    let text = format!(
         "## The way of a call\n\n\
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls, one after the other, with 100 bytes of\n\
          parameters, to a server in the same process: resolved, checked, permitted by a rule, sent, bounded, recorded.\n\n{}\n\
-         Budget: at most 5 µs more than the client alone: {verdict}.\n",
+         Budget: at most 5 µs more than the client alone: {verdict}.\n\n\
+         With more rules, of which the last one is about this server:\n\n{}\n{}",
         table::markdown(&["", "µs a call"], &[], &rows),
-    )
+        table::markdown(&["rules", "µs a call"], &[], &by_rules),
+        picture.link(),
+    );
+    let budget = vec![
+        "the way of a call through the host, over a client alone".to_owned(),
+        format!("≤ {} µs", BUDGET.as_micros()),
+        format!("{} µs", micros(more)),
+        verdict.to_owned(),
+    ];
+    Way { text, picture, budget }
 }

@@ -36,8 +36,9 @@ Chores:
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
-  instructions [--bless]
-                    count what the hot paths take, and fail where it is more than was recorded; --bless records
+  instructions [--bless | PART...]
+                    count what the hot paths take, and fail where it is more than was recorded; --bless records;
+                    only those whose names hold a PART, where there are any
   help              this text
 
 Missing tools are installed by `test`.";

@@ -32,11 +32,11 @@ const fn path(name: &'static str, times: usize, go: fn(usize) -> Result<(), Fail
 /// All of them, from the wire upwards.
 pub const ALL: &[HotPath] = &[
     path("message-read-100B", 10_000, messages::read_small),
-    path("message-read-10KB", 3_000, messages::read_large),
+    path("message-read-10KB", 500, messages::read_large),
     path("message-write-100B", 10_000, messages::write_small),
     path("message-write-10KB", 3_000, messages::write_large),
     path("line-read-100B", 10_000, messages::lines_small),
-    path("line-read-10KB", 2_000, messages::lines_large),
+    path("line-read-10KB", 500, messages::lines_large),
     path("event-read-100B", 10_000, messages::events_small),
     path("event-read-10KB", 3_000, messages::events_large),
     path("peer-call-handed-over", 1_000, peer_calls::handed_over),
@@ -44,7 +44,7 @@ pub const ALL: &[HotPath] = &[
     path("permission-100-rules", 1_000, judging::hundred_rules),
     path("permission-1000-rules", 200, judging::thousand_rules),
     path("arguments-checked", 5_000, judging::arguments),
-    path("result-bounded-10KB", 1_000, judging::result_within),
+    path("result-bounded-10KB", 100, judging::result_within),
     path("result-bounded-200KB", 20, judging::result_beyond),
     path("search-10000-tools", 200, judging::search),
     path("host-call", 1_000, peer_calls::through_host),

@@ -14,10 +14,11 @@ mod placement;
 mod question;
 
 use std::ffi::OsString;
-use std::fs;
 use std::process::Command;
 
+use crate::effort;
 use crate::failure::{self, Failure};
+use crate::report::{Extent, Report};
 use crate::workplace::Workplace;
 use client::{Client, Pace};
 use placement::Placement;
@@ -67,27 +68,21 @@ struct Row {
 }
 
 /// Measures both transports, or the one that is named.
-pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<Report, Failure> {
     let wanted: Vec<Transport> = match words {
         [] => vec![Transport::Stdio, Transport::Http],
         [one] if one == "stdio" => vec![Transport::Stdio],
         [one] if one == "http" => vec![Transport::Http],
         [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
     };
-    let is_everything = words.is_empty();
+    let extent = if words.is_empty() { Extent::Whole } else { Extent::Part };
     let rivals = rivals::prepare(workplace)?;
     let mut parts = Vec::new();
     for transport in wanted {
         let clients = client::all(&rivals)?;
         parts.push((transport, measure(clients, transport)?));
     }
-    let page = page::draw(&parts);
-    print!("{page}");
-    if !is_everything {
-        return Ok(());
-    }
-    let path = workplace.report("calls.md");
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    Ok(page::draw(&parts, extent))
 }
 
 /// Asks all clients by turns, so that a noisy minute is noisy for all of them.
@@ -96,8 +91,9 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
     let anywhere = Targets::start(transport)?;
     let mut rows: Vec<Row> =
         clients.into_iter().map(|client| Row { client, costs: Default::default() }).collect();
-    for repetition in 1..=REPETITIONS {
-        eprintln!("measuring {transport:?}, repetition {repetition} of {REPETITIONS}");
+    let repetitions = effort::repetitions(REPETITIONS);
+    for repetition in 1..=repetitions {
+        eprintln!("measuring {transport:?}, repetition {repetition} of {repetitions}");
         for (size, size_index) in SIZES.into_iter().zip(0..) {
             for (way, way_index) in WAYS.into_iter().zip(0..) {
                 let targets = match way.placement() {
@@ -105,7 +101,7 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
                     Placement::Anywhere => &anywhere,
                 };
                 for row in &mut rows {
-                    let calls = row.client.pace.calls(size, transport);
+                    let calls = effort::some_of(row.client.pace.calls(size, transport)).max(MANY);
                     let (target, in_flight) = (targets.of(&row.client), way.in_flight());
                     let question = Question { transport, size, calls, in_flight, target };
                     let cost = way.placement().during(|| ask(&row.client, &question))?;

@@ -4,7 +4,6 @@
 mod pseudo_terminal;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +11,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::calls::server::echo_command;
+use crate::effort;
 use crate::facts;
 use crate::failure::Failure;
 use crate::gateway::needs;
+use crate::plot::{Bars, Role, Series};
+use crate::report::{Extent, Picture, Report};
 use crate::scene::Scene;
 use crate::table::{self, milliseconds};
 use crate::workplace::Workplace;
@@ -39,11 +41,16 @@ const IDLE: usize = 10;
 const SETTLING: Duration = Duration::from_secs(6);
 const IDLING: Duration = Duration::from_secs(20);
 
+/// What a key, the first frame, and doing nothing may cost.
+const KEY: Duration = Duration::from_millis(16);
+const FRAME: Duration = Duration::from_millis(50);
+const AT_REST: f64 = 0.005;
+
 /// The longest that is waited for anything on the screen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     let place = Place { swb: workplace.swb()?, search_path: workplace.search_path.clone() };
     let calm = place.keys(IDLE, "stdio", 0)?;
     let stirred = place.keys(RESTLESS, "restless", LINES)?;
@@ -62,7 +69,9 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
     let first = ["the first frame, ms", "p50", "p90", "longest"];
     let mut frames = vec![format!("{CONFIGURED} servers configured, none of them ready")];
     frames.extend([50, 90, 100].map(|part| milliseconds(percentile(&starts, part))));
-    let page = format!(
+    let pictures = vec![picture(&calm, &stirred)];
+    let budgets = budgets(&stirred, &starts, idle);
+    let text = format!(
         "\
 # The screen
 
@@ -75,6 +84,7 @@ typed and taken back, {} ms between one stroke and the next. A server that chang
 Limit: 16 ms at p99 with {RESTLESS} servers that change and {LINES} lines: {}.
 
 {}
+{}
 Limit: 50 ms: {}.
 
 While nothing happens, with {IDLE} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
@@ -82,16 +92,52 @@ While nothing happens, with {IDLE} servers connected, for {} s: {:.2} % of one p
         facts::line(),
         BETWEEN_KEYS.as_millis(),
         table::markdown(&header, &[], &rows),
-        verdict(percentile(&stirred, 99) <= Duration::from_millis(16)),
+        verdict(percentile(&stirred, 99) <= KEY),
+        pictures.iter().map(Picture::link).collect::<String>(),
         table::markdown(&first, &[], &[frames]),
-        verdict(percentile(&starts, 50) <= Duration::from_millis(50)),
+        verdict(percentile(&starts, 50) <= FRAME),
         IDLING.as_secs(),
         idle * 100.0,
-        verdict(idle < 0.005),
+        verdict(idle < AT_REST),
     );
-    print!("{page}");
-    let path = workplace.report("face.md");
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    Ok(Report { name: "face", text, pictures, budgets, extent: Extent::Whole })
+}
+
+fn picture(calm: &[Duration], stirred: &[Duration]) -> Picture {
+    let title = "From a key to the screen";
+    let parts = [50, 90, 99, 100];
+    let groups = ["p50", "p90", "p99", "longest"].map(str::to_owned).to_vec();
+    let figures = |times: &[Duration]| {
+        parts.map(|part| Some(percentile(times, part).as_secs_f64() * 1e3)).to_vec()
+    };
+    let rest = format!("{IDLE} servers that rest, a new transcript");
+    let stir = format!("{RESTLESS} servers that change, {LINES} lines");
+    let series = vec![
+        Series::new(&rest, Role::Other, figures(calm)),
+        Series::new(&stir, Role::Ours, figures(stirred)),
+    ];
+    Picture::new("face", title, Bars { title, across: "milliseconds", groups, series }.draw())
+}
+
+fn budgets(stirred: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<String>> {
+    let time = |what: &str, limit: Duration, measured: Duration| {
+        vec![
+            what.to_owned(),
+            format!("≤ {} ms", limit.as_millis()),
+            format!("{} ms", milliseconds(measured)),
+            verdict(measured <= limit).to_owned(),
+        ]
+    };
+    vec![
+        time("a key on the screen, p99", KEY, percentile(stirred, 99)),
+        time("the first frame", FRAME, percentile(starts, 50)),
+        vec![
+            "the screen while nothing happens, of one processor".to_owned(),
+            format!("< {} %", AT_REST * 100.0),
+            format!("{:.2} %", idle * 100.0),
+            verdict(idle < AT_REST).to_owned(),
+        ],
+    ]
 }
 
 fn verdict(is_met: bool) -> &'static str {
@@ -147,7 +193,7 @@ impl Place {
         }
         terminal.rest(Duration::from_millis(500));
         let mut times = Vec::new();
-        for _ in 0..KEYS {
+        for _ in 0..effort::some_of(KEYS) {
             let began = Instant::now();
             terminal.write(SIGN.as_bytes())?;
             terminal.see(SIGN.as_bytes(), PATIENCE)?;
@@ -164,7 +210,7 @@ impl Place {
     fn starts(&self) -> Result<Vec<Duration>, Failure> {
         let home = self.home(CONFIGURED, "mute")?;
         let mut times = Vec::new();
-        for _ in 0..STARTS {
+        for _ in 0..effort::some_of(STARTS) {
             let began = Instant::now();
             let mut terminal = self.open(&home)?;
             terminal.see(FIRST, PATIENCE)?;

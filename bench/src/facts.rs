@@ -6,12 +6,19 @@ use std::thread;
 
 use crate::failure;
 
-/// The machine in one line. What the system does not tell is left out.
+/// The machine in one line, and how busy it was by the time somebody asks. What the system does not tell is left out.
 pub fn line() -> String {
     let cores = thread::available_parallelism().ok().map(|it| format!("{it} cores"));
     let kernel = output("uname", &["-sr"]);
-    let facts = [cores, memory(), kernel, output("rustc", &["--version"])];
+    let facts = [model(), cores, memory(), kernel, output("rustc", &["--version"]), load()];
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What the processor calls itself.
+fn model() -> Option<String> {
+    let table = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = table.lines().find_map(|line| line.strip_prefix("model name"))?;
+    Some(line.trim_start_matches([' ', '\t', ':']).trim().to_owned()).filter(|it| !it.is_empty())
 }
 
 fn memory() -> Option<String> {
@@ -19,6 +26,14 @@ fn memory() -> Option<String> {
     let line = table.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(format!("{:.0} GB of memory", kilobytes * 1024.0 / 1e9))
+}
+
+/// How many wanted a core in the last minute and in the last five, the measured programs among them.
+fn load() -> Option<String> {
+    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    let mut averages = load.split_whitespace();
+    let (minute, five) = (averages.next()?, averages.next()?);
+    Some(format!("load average at the end {minute} (one minute) and {five} (five)"))
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {

@@ -60,6 +60,24 @@ pub enum Failure {
     },
     /// The inner program was called with something else than `N -- COMMAND`.
     Call,
+    /// A hot path was asked for otherwise than as `NAME TIMES`, or there is none of that name.
+    HotPath,
+    /// Valgrind did not say what it counted.
+    NotCounted {
+        /// The hot path.
+        name: &'static str,
+        /// What it said instead.
+        said: String,
+    },
+    /// So many hot paths cost more than the record allows, or do not cost the same twice.
+    Costlier(usize),
+    /// The record of instructions does not fit the hot paths that there are.
+    Unrecorded {
+        /// The hot paths that it lacks, or has and should not.
+        names: String,
+    },
+    /// These benchmarks came to no end.
+    Unmeasured(String),
     /// The system does not say what its processes used.
     Usage(nix::Error),
     /// The program under test does not see the configuration that was built for it.
@@ -92,7 +110,7 @@ impl Failure {
     /// Tells the person.
     pub fn print(&self) {
         eprintln!("error: {self}");
-        if let Failure::Failed { said, .. } = self {
+        if let Failure::Failed { said, .. } | Failure::NotCounted { said, .. } = self {
             eprint!("{said}");
         }
         let mut cause = self.source();
@@ -128,6 +146,19 @@ impl fmt::Display for Failure {
                 write!(out, "only {connected} of {of} servers were connected in time")
             }
             Failure::Call => out.write_str("expected `N -- COMMAND…`"),
+            Failure::HotPath => out.write_str("expected `NAME TIMES` of a hot path"),
+            Failure::NotCounted { name, .. } => {
+                write!(out, "valgrind did not say what it counted for `{name}`")
+            }
+            Failure::Costlier(count) => write!(
+                out,
+                "{count} hot paths are not as recorded; where that is meant, run `cargo xtask instructions --bless`"
+            ),
+            Failure::Unrecorded { names } => write!(
+                out,
+                "the record and the hot paths differ in {names}; run `cargo xtask instructions --bless`"
+            ),
+            Failure::Unmeasured(names) => write!(out, "could not be measured: {names}"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
             Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
             Failure::Lacks { label, server } => write!(out, "{label} does not list `{server}`"),
@@ -149,6 +180,11 @@ impl Error for Failure {
             | Failure::Question
             | Failure::NotConnected { .. }
             | Failure::Call
+            | Failure::HotPath
+            | Failure::Unmeasured(_)
+            | Failure::NotCounted { .. }
+            | Failure::Costlier(_)
+            | Failure::Unrecorded { .. }
             | Failure::Scene { .. }
             | Failure::Lacks { .. } => None,
         }

@@ -4,7 +4,6 @@
 mod watched;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::calls::server::Listening;
+use crate::effort;
 use crate::facts;
 use crate::failure::{self, Failure};
+use crate::plot::{Bars, Lines, Role, Series, Stop};
+use crate::report::{Extent, Picture, Report};
 use crate::scene::Scene;
 use crate::table::{self, megabytes, milliseconds};
 use crate::workplace::Workplace;
@@ -32,6 +34,8 @@ const ALLOWANCE: f64 = 1.3;
 const FEW: usize = 10;
 const TOOLS: usize = 100;
 const MEMORY: f64 = 25.0;
+/// With how many servers memory is looked at.
+const COUNTS: [usize; 5] = [1, 5, 10, 20, 50];
 const SETTLING: Duration = Duration::from_secs(5);
 const IDLING: Duration = Duration::from_secs(10);
 
@@ -58,7 +62,7 @@ struct Idle {
 }
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     let tools = Tools {
         swb: workplace.swb()?,
         scripted: workplace.scripted()?,
@@ -71,10 +75,49 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
     }
     eprintln!("measuring {FEW} idle servers");
     let idle = [tools.idle_programs()?, tools.idle_remotes()?];
-    let page = page(&together, &idle);
-    print!("{page}");
-    let path = workplace.report("fleet.md");
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    let mut growth = Vec::new();
+    for servers in COUNTS {
+        eprintln!("measuring memory with {servers} servers");
+        growth.push(tools.held_by(servers)?);
+    }
+    let pictures = vec![picture_of_times(&together), picture_of_memory(&growth)];
+    let text = page(&together, &idle, &pictures);
+    let rows = together.iter().flat_map(Together::rows).chain(idle.iter().flat_map(Idle::rows));
+    // Some rows are only told.
+    let budgets = rows.filter(|row| !row[3].is_empty()).collect();
+    Ok(Report { name: "fleet", text, pictures, budgets, extent: Extent::Whole })
+}
+
+/// What is held while so many servers are connected.
+struct Held {
+    servers: usize,
+    resident: f64,
+}
+
+fn picture_of_times(together: &[Together]) -> Picture {
+    let title = format!("{MANY} servers that take {} ms each", DELAY.as_millis());
+    let groups = together.iter().map(|it| format!("{} at a time", it.width)).collect();
+    let figures = |part: fn(&Together) -> Duration| {
+        together.iter().map(|it| Some(part(it).as_secs_f64() * 1e3)).collect()
+    };
+    let series = vec![
+        Series::new("until all are connected", Role::Ours, figures(|it| it.connected)),
+        Series::new("all of swb status", Role::Other, figures(|it| it.whole)),
+        Series::new("beside a mute one", Role::Other, figures(|it| it.beside_a_mute_one)),
+        Series::new("limit", Role::Floor, figures(|it| limit(it.width))),
+    ];
+    let bars = Bars { title: &title, across: "milliseconds", groups, series };
+    Picture::new("fleet", &title, bars.draw())
+}
+
+fn picture_of_memory(growth: &[Held]) -> Picture {
+    let title = format!("Memory by the number of servers, {TOOLS} tools each");
+    let stops = growth.iter().map(|it| Stop::of(it.servers)).collect();
+    let figures = growth.iter().map(|it| Some(it.resident)).collect();
+    let series = vec![Series::new("swb status --watch", Role::Ours, figures)];
+    let (across, upwards) = ("servers", "megabytes in use");
+    let lines = Lines { title: &title, across, upwards, stops, series };
+    Picture::new("fleet-memory", &title, lines.draw())
 }
 
 impl Tools {
@@ -94,7 +137,7 @@ impl Tools {
     /// Every repetition has a home of its own, so that nothing is remembered from the one before.
     fn together(&self, width: usize) -> Result<Together, Failure> {
         let (mut connected, mut whole, mut beside) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..REPETITIONS {
+        for _ in 0..effort::repetitions(REPETITIONS) {
             let scene = self.scene(self.fleet())?;
             connected.push(Watched::start(&scene, &self.swb, Some(width))?.until_connected(MANY)?);
             whole.push(status(&self.scene(self.fleet())?, &self.swb, width)?);
@@ -112,10 +155,21 @@ impl Tools {
         })
     }
 
-    fn idle_programs(&self) -> Result<Idle, Failure> {
+    fn with_tools(&self, count: usize) -> Map<String, Json> {
         let entry = self.program(&json!({"tools": TOOLS}));
-        let servers = (0..FEW).map(|index| (format!("server-{index}"), entry.clone())).collect();
-        self.idle("programs on standard streams", servers)
+        (0..count).map(|index| (format!("server-{index}"), entry.clone())).collect()
+    }
+
+    fn held_by(&self, servers: usize) -> Result<Held, Failure> {
+        let scene = self.scene(self.with_tools(servers))?;
+        let watched = Watched::start(&scene, &self.swb, None)?;
+        watched.until_connected(servers)?;
+        thread::sleep(SETTLING); // waits for another process
+        Ok(Held { servers, resident: watched.needs()?.resident })
+    }
+
+    fn idle_programs(&self) -> Result<Idle, Failure> {
+        self.idle("programs on standard streams", self.with_tools(FEW))
     }
 
     fn idle_remotes(&self) -> Result<Idle, Failure> {
@@ -168,7 +222,7 @@ fn limit(width: usize) -> Duration {
     (DELAY * rounds).mul_f64(ALLOWANCE)
 }
 
-fn page(together: &[Together], idle: &[Idle]) -> String {
+fn page(together: &[Together], idle: &[Idle], pictures: &[Picture]) -> String {
     let at_once: Vec<_> = together.iter().flat_map(Together::rows).collect();
     let memory: Vec<_> = idle.iter().flat_map(Idle::rows).collect();
     let header = ["what", "limit", "measured", ""];
@@ -176,7 +230,7 @@ fn page(together: &[Together], idle: &[Idle]) -> String {
         "\
 # Many servers
 
-Written by `cargo xtask bench fleet`. Machine: {machine}. {load}
+Written by `cargo xtask bench fleet`. Machine: {machine}.
 
 ## {MANY} servers that take {delay} ms each
 
@@ -186,6 +240,7 @@ time; that, the handshake and listing their tools are in the figures. Medians of
 is remembered. `swb status` also ends all of them before it ends. The mute server takes questions and never answers.
 
 {at_once}
+{times}
 ## {FEW} servers with {TOOLS} tools each, and nothing to do
 
 `swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own needs are
@@ -193,24 +248,17 @@ not counted, nor is what a thread used that has ended. HTTP is without TLS.
 `swb` watches the folders above the one it runs in for configuration, the system's temporary folder among them here: what others do
 there is in the time while idle.
 
-{memory}",
+{memory}
+{growth}",
         machine = facts::line(),
-        load = load(),
         delay = DELAY.as_millis(),
         settling = SETTLING.as_secs(),
         idling = IDLING.as_secs(),
         at_once = table::markdown(&header, &[3], &at_once),
         memory = table::markdown(&header, &[3], &memory),
+        times = pictures[0].link(),
+        growth = pictures[1].link(),
     )
-}
-
-/// How busy the machine was, where the system says so.
-fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    match load.split_whitespace().next() {
-        Some(load) => format!("Load average at the end: {load}."),
-        None => String::new(),
-    }
 }
 
 impl Together {

@@ -11,10 +11,11 @@ mod page;
 mod peers;
 
 use std::ffi::OsString;
-use std::fs;
 
 use crate::calls::server::Listening;
+use crate::effort;
 use crate::failure::Failure;
+use crate::report::{Extent, Report};
 use crate::workplace::Workplace;
 use contender::{Running, Stable, Way, Who};
 use load::{Cost, Crowd, Era, Lines};
@@ -99,7 +100,7 @@ struct Part {
 }
 
 /// Measures all of it, or the part that is named.
-pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<Report, Failure> {
     let (ways, has_memory): (&[Way], bool) = match words {
         [] => (&[Way::HttpToHttp, Way::HttpToStdio, Way::StdioToStdio], true),
         [one] if one == "http" => (&[Way::HttpToHttp], false),
@@ -121,13 +122,8 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
         parts.push(Part { way: *way, rows });
     }
     let memory: Vec<Memory> = if has_memory { memory::measure(&stable)? } else { Vec::new() };
-    let page = page::draw(&parts, &memory);
-    print!("{page}");
-    if !words.is_empty() {
-        return Ok(());
-    }
-    let path = workplace.report("gateway.md");
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    let extent = if words.is_empty() { Extent::Whole } else { Extent::Part };
+    Ok(page::draw(&parts, &memory, extent))
 }
 
 /// Has so many clients make calls of a gateway that runs already, for whoever looks at it meanwhile:
@@ -167,7 +163,7 @@ fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
         };
         rows.push((row, running));
     }
-    for repetition in 1..=REPETITIONS {
+    for repetition in 1..=effort::repetitions(REPETITIONS) {
         eprintln!("measuring {way:?}, repetition {repetition} of {REPETITIONS}");
         for (place, question) in questions.iter().enumerate() {
             for (row, running) in &mut rows {
@@ -194,7 +190,7 @@ fn over_stdio(stable: &Stable) -> Result<Vec<Row>, Failure> {
     let questions = Question::on(Way::StdioToStdio);
     let whose = Who::on(Way::StdioToStdio).iter();
     let mut rows: Vec<Row> = whose.map(|who| Row::new(*who, questions.len())).collect();
-    for repetition in 1..=REPETITIONS {
+    for repetition in 1..=effort::repetitions(REPETITIONS) {
         eprintln!("measuring {:?}, repetition {repetition} of {REPETITIONS}", Way::StdioToStdio);
         for (place, question) in questions.iter().enumerate() {
             for row in rows.iter_mut().filter(|row| row.trouble.is_none()) {

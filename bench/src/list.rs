@@ -1,12 +1,13 @@
 //! Measures `swb list`: two hundred servers against the budget, ten servers next to other programs.
 //! Writes the report page and prints it.
 
-use std::fs;
 use std::time::Duration;
 
 use crate::facts;
 use crate::failure::Failure;
 use crate::measure::Measurement;
+use crate::plot::{Bars, Role, Series};
+use crate::report::{Extent, Picture, Report};
 use crate::scene::{few, many};
 use crate::subject::{self, Subject};
 use crate::table::{self, megabytes, milliseconds};
@@ -28,7 +29,7 @@ struct Rows {
 }
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     let swb = workplace.swb()?;
     let own =
         || vec![subject::swb(&swb, JSON, &["list", "--json"]), subject::swb(&swb, TEXT, &["list"])];
@@ -52,12 +53,14 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
 
     let states: Vec<String> =
         many.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    let page = page(&states.join(", "), &many_rows, &few_rows);
-    print!("{page}");
-    let path = workplace.report("list.md");
-    let folder = path.parent().unwrap_or(&path);
-    fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    let pictures = vec![picture(&few_rows)];
+    Ok(Report {
+        name: "list",
+        text: page(&states.join(", "), &many_rows, &few_rows, &pictures),
+        pictures,
+        budgets: budgets(&many_rows, &few_rows),
+        extent: Extent::Whole,
+    })
 }
 
 impl Rows {
@@ -82,7 +85,20 @@ impl Rows {
     }
 }
 
-fn page(states: &str, many: &Rows, few: &Rows) -> String {
+fn picture(few: &Rows) -> Picture {
+    let title = "A list of ten servers: wall time and peak memory";
+    let groups = few.measured().map(|(subject, _)| subject.label.to_owned()).collect();
+    let figures = |figure: fn(&Measurement) -> f64| {
+        few.measured().map(|(_, it)| Some(figure(it))).collect::<Vec<_>>()
+    };
+    let time = figures(|it| it.median_wall().as_secs_f64() * 1e3);
+    let memory = figures(Measurement::peak_megabytes);
+    let series = vec![Series::new("ms", Role::Ours, time), Series::new("MB", Role::Other, memory)];
+    let across = "milliseconds, megabytes";
+    Picture::new("list", title, Bars { title, across, groups, series }.draw())
+}
+
+fn page(states: &str, many: &Rows, few: &Rows, pictures: &[Picture]) -> String {
     let header = ["budget", "limit", "measured", ""];
     let budgets = table::markdown(&header, &[3], &budgets(many, few));
     format!(
@@ -110,12 +126,14 @@ The definitions end as: {states}.
 
 The same ten in each program's own file. Their programs do not exist.
 
-{few_table}",
+{few_table}
+{picture}",
         machine = facts::line(),
         servers = many::BUILT.servers,
         files = many::BUILT.files,
         many_table = many.table(),
         few_table = few.table(),
+        picture = pictures.iter().map(Picture::link).collect::<String>(),
     )
 }
 

@@ -2,15 +2,21 @@
 //! This file picks the benchmark; each benchmark is a file of its own.
 
 mod calls;
+mod effort;
+mod everything;
 mod face;
 mod facts;
 mod failure;
 mod fleet;
 mod gateway;
+mod hot;
+mod instructions;
 mod list;
 mod measure;
 mod pipeline;
+mod plot;
 mod pool;
+mod report;
 mod scene;
 mod start;
 mod subject;
@@ -22,13 +28,18 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use effort::Effort;
 use failure::Failure;
+use report::Report;
 use workplace::Workplace;
 
 const HELP: &str = "\
 Measures Switchboard next to its peers
 
-Usage: cargo xtask bench <WHAT>
+Usage: cargo xtask bench [--quick] [WHAT]
+
+Without WHAT everything is measured in turn, and docs/benchmarks/README.md says which budgets are met.
+With --quick everything is done once and little of it, to see that it works: figures mean nothing, and no page is kept.
 
 What:
   list           `swb list` against its budgets, and next to other programs' lists;
@@ -46,11 +57,18 @@ What:
   pool           what a pool of 10,000 tools costs, and what a call costs on its way through the host
   start          from nothing to the first answer, next to the same
   wire           what one call costs through our own peer, inside one process
+  instructions [--bless | PART...]
+                 instructions of the hot paths, or of those whose names hold a PART, next to the record, which fails where they grew; --bless writes the
+                 record; `cargo xtask instructions` builds this program as the record wants it
   install-peers  install the other programs into bench/.peers, with npm
   help           this text";
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let (options, arguments): (Vec<OsString>, Vec<OsString>) =
+        env::args_os().skip(1).partition(|it| it == "--quick");
+    if !options.is_empty() {
+        Effort::Quick.choose();
+    }
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -61,21 +79,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[OsString]) -> Result<(), Failure> {
-    let (what, rest) = match arguments.split_first() {
-        Some((what, rest)) => (what.to_string_lossy(), rest),
-        None => ("help".into(), arguments),
+    let Some((what, rest)) = arguments.split_first() else {
+        return everything::run(&Workplace::from_environment()?);
     };
-    match what.as_ref() {
-        "list" => list::run(&Workplace::from_environment()?),
-        "calls" => calls::run(&Workplace::from_environment()?, rest),
-        "face" => face::run(&Workplace::from_environment()?),
-        "fleet" => fleet::run(&Workplace::from_environment()?),
-        "gateway" => gateway::run(&Workplace::from_environment()?, rest),
-        "pool" => pool::run(&Workplace::from_environment()?),
-        "start" => start::run(&Workplace::from_environment()?),
-        "wire" => wire::run(&Workplace::from_environment()?),
+    match what.to_string_lossy().as_ref() {
+        "instructions" => instructions::run(&Workplace::from_environment()?, rest),
         "install-peers" => subject::install_peers(&Workplace::from_environment()?),
+        hot::WORD => hot::run(rest),
         measure::WORD => measure::run_here(rest),
+        pool::pool_growth::WORD => pool::pool_growth::run_here(rest),
         calls::client::WORD => calls::client::run(rest),
         calls::echo::WORD => match rest {
             [kind] => calls::echo::run(&kind.to_string_lossy()),
@@ -87,6 +99,59 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
             println!("{HELP}");
             Ok(())
         }
-        unknown => Err(Failure::UnknownWord(unknown.to_owned())),
+        name => {
+            let known = BENCHMARKS.iter().find(|it| it.name == name);
+            let known = known.ok_or_else(|| Failure::UnknownWord(name.to_owned()))?;
+            let workplace = Workplace::from_environment()?;
+            (known.run)(&workplace, rest)?.keep(&workplace)
+        }
     }
 }
+
+/// A benchmark that has a page.
+struct Benchmark {
+    name: &'static str,
+    /// What its page is about.
+    about: &'static str,
+    run: fn(&Workplace, &[OsString]) -> Result<Report, Failure>,
+}
+
+/// All of them, in the order in which they are run: what needs no other program first.
+const BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "wire", about: "a call inside one process", run: |it, _| wire::run(it) },
+    Benchmark {
+        name: "pool",
+        about: "catalogue, search and the way of a call through the host, by their sizes",
+        run: |it, _| pool::run(it),
+    },
+    Benchmark {
+        name: "calls",
+        about: "a call to another process, next to the official SDKs, by its size",
+        run: calls::run,
+    },
+    Benchmark {
+        name: "start",
+        about: "from nothing to the first answer, and to many servers",
+        run: |it, _| start::run(it),
+    },
+    Benchmark {
+        name: "list",
+        about: "the command line, next to other programs",
+        run: |it, _| list::run(it),
+    },
+    Benchmark {
+        name: "fleet",
+        about: "fifty servers at once, and what idle ones hold",
+        run: |it, _| fleet::run(it),
+    },
+    Benchmark {
+        name: "gateway",
+        about: "passing calls on, next to a bare proxy and other gateways, by the number of clients",
+        run: gateway::run,
+    },
+    Benchmark {
+        name: "face",
+        about: "what a person at the terminal feels",
+        run: |it, _| face::run(it),
+    },
+];

@@ -25,36 +25,112 @@ use switchboard_wire::memory::MemoryLink;
 use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::{Connection, Event, Peer};
 use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
 
+use crate::effort;
 use crate::failure::Failure;
+use crate::plot::{Lines, Role, Series, Stop};
+use crate::report::Picture;
 use crate::table;
 use crate::workplace::Workplace;
 
 const REPETITIONS: usize = 7;
 const CALLS: u32 = 20_000;
 const BUDGET: Duration = Duration::from_micros(5);
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures, and tells it in Markdown.
-pub fn measured(workplace: &Workplace) -> Result<String, Failure> {
+/// With how many rules the way of a call is measured.
+const RULES: [usize; 4] = [2, 10, 100, 1_000];
+
+/// What the way of a call cost.
+pub struct Way {
+    /// It in Markdown.
+    pub text: String,
+    /// How it grows with the number of rules.
+    pub picture: Picture,
+    /// Its budget.
+    pub budget: Vec<String>,
+}
+
+/// Measures.
+pub fn measured(workplace: &Workplace) -> Result<Way, Failure> {
     let failed = |error: io::Error| Failure::file(&workplace.report("pool.md"), error);
     let folder = tempfile::tempdir().map_err(failed)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (mut raw, mut through) = (Vec::new(), Vec::new());
     runtime.block_on(async {
-        let (host, task) = Host::start(options(folder.path())).map_err(failed)?;
-        let desk = desk(&host, folder.path()).map_err(failed)?;
-        connect(&host).await;
+        let linked = Linked::open(folder.path(), 2).await.map_err(failed)?;
         let line = line().await;
-        for _ in 0..REPETITIONS {
+        for _ in 0..effort::repetitions(REPETITIONS) {
             raw.push(alone(&line.client).await);
-            through.push(by_host(&host, &desk).await);
+            through.push(by_host(&linked).await);
         }
-        host.stop().await;
-        let _panicked = task.await;
+        linked.close().await;
         Ok::<(), Failure>(())
     })?;
-    Ok(report(median(raw), median(through)))
+    let growth = runtime.block_on(by_rules()).map_err(failed)?;
+    Ok(report(median(raw), median(through), &growth))
+}
+
+/// How long a call takes with so many rules, in the order of [`RULES`]. All take turns.
+async fn by_rules() -> io::Result<Vec<Duration>> {
+    let mut hosts = Vec::new();
+    for count in RULES {
+        let folder = tempfile::tempdir()?;
+        hosts.push((Linked::open(folder.path(), count).await?, folder, Vec::new()));
+    }
+    for _ in 0..effort::repetitions(REPETITIONS) {
+        for (linked, _, times) in &mut hosts {
+            times.push(by_host(linked).await);
+        }
+    }
+    let mut medians = Vec::new();
+    for (linked, _folder, times) in hosts {
+        linked.close().await;
+        medians.push(median(times));
+    }
+    Ok(medians)
+}
+
+/// A host with a server in this process.
+pub struct Linked {
+    /// The host.
+    pub host: Host,
+    /// The desk that its calls go over.
+    pub desk: Desk,
+    task: JoinHandle<()>,
+}
+
+impl Linked {
+    /// A host in this folder with so many rules.
+    pub async fn open(folder: &Path, count: usize) -> io::Result<Linked> {
+        let (host, task) = Host::start(options(folder))?;
+        let places = Places::below(folder);
+        let desk = Desk { rules: Rulebook::new(rules(count)), ..Desk::new(&host, &places)? };
+        connect(&host).await;
+        Ok(Linked { host, desk, task })
+    }
+
+    /// One call, all the way.
+    pub async fn call(&self) {
+        let call = ToolCall {
+            caller: "bench".to_owned(),
+            exposed: "mcp__linked__echo".to_owned(),
+            arguments: arguments(),
+            patience: PATIENCE,
+            progress: None,
+        };
+        let yielded = self.host.call(&self.desk, call).await.expect("it answers");
+        assert_eq!(yielded.parts.len(), 1);
+    }
+
+    /// Ends everything.
+    pub async fn close(self) {
+        self.host.stop().await;
+        drop(self.host);
+        let _panicked = self.task.await;
+    }
 }
 
 /// A server in this process that has one tool.
@@ -114,12 +190,22 @@ async fn connect(host: &Host) {
     assert!(pool.find("mcp__linked__echo").is_some(), "{:?}", host.snapshot());
 }
 
-fn desk(host: &Host, folder: &Path) -> io::Result<Desk> {
+/// So many rules, the last of which allows the server. The others are about other servers: names and patterns.
+pub fn rules(count: usize) -> Rules {
     let mut rules = Rules::default();
-    rules.add_for_session(Effect::Allow, ToolRule::parse("mcp__linked").expect("a rule"));
-    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__other__delete").expect("a rule"));
-    let rules = Rulebook::new(rules);
-    Ok(Desk { rules, ..Desk::new(host, &Places::below(folder))? })
+    let mut add = |effect, rule: &str| {
+        rules.add_for_session(effect, ToolRule::parse(rule).expect("a rule"));
+    };
+    for at in 1..count {
+        match at % 4 {
+            0 => add(Effect::Allow, &format!("mcp__server{at}")),
+            1 => add(Effect::Deny, &format!("mcp__server{at}__delete")),
+            2 => add(Effect::Ask, &format!("mcp__server{at}__write_*")),
+            _ => add(Effect::Allow, &format!("mcp__server{at}__list_things")),
+        }
+    }
+    add(Effect::Allow, "mcp__linked");
+    rules
 }
 
 /// The same server over a client alone.
@@ -137,7 +223,8 @@ async fn line() -> Line {
         .expect("it is in this process")
 }
 
-fn arguments() -> Json {
+/// What the server is asked with.
+pub fn arguments() -> Json {
     json!({"text": "x".repeat(60)})
 }
 
@@ -152,18 +239,10 @@ async fn alone(client: &Client) -> Duration {
     start.elapsed() / CALLS
 }
 
-async fn by_host(host: &Host, desk: &Desk) -> Duration {
+async fn by_host(linked: &Linked) -> Duration {
     let start = Instant::now();
     for _ in 0..CALLS {
-        let call = ToolCall {
-            caller: "bench".to_owned(),
-            exposed: "mcp__linked__echo".to_owned(),
-            arguments: arguments(),
-            patience: PATIENCE,
-            progress: None,
-        };
-        let yielded = host.call(desk, call).await.expect("it answers");
-        assert_eq!(yielded.parts.len(), 1);
+        linked.call().await;
     }
     start.elapsed() / CALLS
 }
@@ -173,7 +252,18 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-fn report(raw: Duration, through: Duration) -> String {
+fn picture(raw: Duration, growth: &[Duration]) -> Picture {
+    let title = "The way of a call through the host, by the number of rules";
+    let micros = |time: &Duration| Some(time.as_secs_f64() * 1e6);
+    let series = vec![
+        Series::new("Host::call", Role::Ours, growth.iter().map(micros).collect()),
+        Series::new("a client alone", Role::Floor, RULES.map(|_| micros(&raw)).to_vec()),
+    ];
+    let (across, upwards, stops) = ("rules", "µs a call", RULES.map(Stop::of).to_vec());
+    Picture::new("pipeline", title, Lines { title, across, upwards, stops, series }.draw())
+}
+
+fn report(raw: Duration, through: Duration, growth: &[Duration]) -> Way {
     let micros = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e6);
     let more = through.saturating_sub(raw);
     let rows = [
@@ -181,12 +271,26 @@ fn report(raw: Duration, through: Duration) -> String {
         vec!["`Host::call`".to_owned(), micros(through)],
         vec!["what the way costs".to_owned(), micros(more)],
     ];
-    let verdict = if more <= BUDGET { "met" } else { "missed" };
-    format!(
+    let verdict = if more <= BUDGET { "met" } else { "**missed**" };
+    let picture = picture(raw, growth);
+    let by_rules = RULES.iter().zip(growth);
+    let by_rules: Vec<_> =
+        by_rules.map(|(rules, time)| vec![rules.to_string(), micros(*time)]).collect();
+    let text = format!(
         "## The way of a call\n\n\
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls, one after the other, with 100 bytes of\n\
          parameters, to a server in the same process: resolved, checked, permitted by a rule, sent, bounded, recorded.\n\n{}\n\
-         Budget: at most 5 µs more than the client alone: {verdict}.\n",
+         Budget: at most 5 µs more than the client alone: {verdict}.\n\n\
+         With more rules, of which the last one is about this server:\n\n{}\n{}",
         table::markdown(&["", "µs a call"], &[], &rows),
-    )
+        table::markdown(&["rules", "µs a call"], &[], &by_rules),
+        picture.link(),
+    );
+    let budget = vec![
+        "the way of a call through the host, over a client alone".to_owned(),
+        format!("≤ {} µs", BUDGET.as_micros()),
+        format!("{} µs", micros(more)),
+        verdict.to_owned(),
+    ];
+    Way { text, picture, budget }
 }

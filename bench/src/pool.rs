@@ -1,6 +1,8 @@
 //! What a pool of ten thousand tools costs in time and memory, and how quickly things are found in it.
 //! What a call costs on its way through the host is `pipeline`'s.
 
+pub mod pool_growth;
+
 use std::fs;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,11 +17,14 @@ use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{Pool, Rules, Source};
 use switchboard_wire::message::Payload;
 
+use crate::effort;
 use crate::facts;
 use crate::failure::Failure;
 use crate::pipeline;
+use crate::report::{Extent, Picture, Report};
 use crate::table;
 use crate::workplace::Workplace;
+use pool_growth::Size;
 
 const SERVERS: usize = 100;
 const TOOLS: usize = 100;
@@ -28,57 +33,72 @@ const VERBS: [&str; 10] =
 const THINGS: [&str; 10] =
     ["file", "issue", "pullRequest", "branch", "message", "event", "page", "table", "row", "user"];
 
-/// Measures, prints and writes the report.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
-    let (memory, servers) = grown(servers);
+/// How many servers there are where growth is looked at.
+const SIZES: [usize; 4] = [1, 10, 100, 500];
+/// What the catalogues and the pool may hold, in bytes.
+const MEMORY: u64 = 40_000_000;
+
+/// Measures.
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
+    let (memory, servers) = grown(|| servers(SERVERS));
     let (more, pool) = grown(|| assembled(&Pool::default(), &servers));
     let (index, ready) = grown(|| Row::measured("search made ready", 1, || pool.search("x", 1)));
     let mut rows = rows(&pool, &servers);
     rows.insert(3, ready);
-    let pipeline = pipeline::measured(workplace)?;
-    let text = report(&rows, [memory, memory + more, memory + more + index], &pipeline);
-    println!("{text}");
-    let path = workplace.report("pool.md");
-    fs::write(&path, text).map_err(|error| Failure::file(&path, error))
+    let growth = SIZES.map(Size::measured).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let way = pipeline::measured(workplace)?;
+    let memory = [memory, memory + more, memory + more + index];
+    let mut pictures = pool_growth::pictures(&growth);
+    let text = report(&rows, memory, &pictures, &way.text);
+    let mut budgets: Vec<_> = rows.iter().filter_map(Row::budget_row).collect();
+    budgets.push(vec![
+        "10,000 tools: catalogues and pool".to_owned(),
+        format!("≤ {} MB", MEMORY / 1_000_000),
+        format!("{:.1} MB", memory[1] as f64 / 1e6),
+        verdict(memory[1] <= MEMORY).to_owned(),
+    ]);
+    budgets.push(way.budget);
+    pictures.push(way.picture);
+    Ok(Report { name: "pool", text, pictures, budgets, extent: Extent::Whole })
 }
 
-type Server = (String, Vec<Item>);
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "**missed**" }
+}
 
-fn servers() -> Vec<Server> {
-    (0..SERVERS).map(|it| (format!("server{it}"), tools(it))).collect()
+/// A server's name and its tools.
+pub type Server = (String, Vec<Item>);
+
+/// So many servers, each with a hundred tools.
+pub fn servers(count: usize) -> Vec<Server> {
+    (0..count).map(|it| (format!("server{it}"), tools(it))).collect()
 }
 
 fn tools(server: usize) -> Vec<Item> {
     let one = |at: usize| {
         let (verb, thing) = (VERBS[at % 10], THINGS[at / 10 % 10]);
         let name = format!("{verb}_{thing}_{}", at / 100);
-        let definition = json!({
-            "name": name,
-            "title": format!("{verb} a {thing}"),
-            "description": format!(
-                "Lets you {verb} any {thing} of workspace w{server}. Returns what was found as text, one {thing} a \
-                 line, with its owner and the time of the last change. Fails where the {thing} is locked."
-            ),
-            "inputSchema": {
-                "$schema": "http://json-schema.org/draft-07/schema#",
-                "type": "object",
-                "properties": {
-                    format!("{thing}Id"): {"type": "string", "description": "which one is meant"},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "how many at most"},
-                    "order": {"type": "string", "enum": ["up", "down"], "default": "up"},
-                    "labels": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": [format!("{thing}Id")],
-                "additionalProperties": false,
-            },
-            "annotations": {"readOnlyHint": verb == "read"},
-        });
-        Item { name, raw: Payload::of(&definition).expect("it is JSON") }
+        // Written out, because making ten thousand of these must not take longer than what is measured.
+        let definition = format!(
+            "{{\"name\":\"{name}\",\"title\":\"{verb} a {thing}\",\"description\":\"Lets you {verb} any {thing} of \
+             workspace w{server}. Returns what was found as text, one {thing} a line, with its owner and the time of the \
+             last change. Fails where the {thing} is locked.\",\"inputSchema\":{{\
+             \"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"object\",\"properties\":{{\
+             \"{thing}Id\":{{\"type\":\"string\",\"description\":\"which one is meant\"}},\
+             \"limit\":{{\"type\":\"integer\",\"minimum\":1,\"maximum\":100,\"description\":\"how many at most\"}},\
+             \"order\":{{\"type\":\"string\",\"enum\":[\"up\",\"down\"],\"default\":\"up\"}},\
+             \"labels\":{{\"type\":\"array\",\"items\":{{\"type\":\"string\"}}}}}},\
+             \"required\":[\"{thing}Id\"],\"additionalProperties\":false}},\
+             \"annotations\":{{\"readOnlyHint\":{}}}}}",
+            verb == "read",
+        );
+        Item { name, raw: Payload::from_json(definition.into()) }
     };
     (0..TOOLS).map(one).collect()
 }
 
-fn assembled(before: &Pool, servers: &[Server]) -> Pool {
+/// The pool of these servers, made from the one before.
+pub fn assembled(before: &Pool, servers: &[Server]) -> Pool {
     let filter = ToolFilter::default();
     let sources = servers.iter().map(|(server, tools)| Source {
         server,
@@ -94,7 +114,15 @@ fn assembled(before: &Pool, servers: &[Server]) -> Pool {
 struct Row {
     what: String,
     times: Vec<Duration>,
-    budget: Option<Duration>,
+    budget: Option<Limit>,
+}
+
+/// What something may take.
+#[derive(Clone, Copy)]
+struct Limit {
+    most: Duration,
+    /// How many in a hundred may not take longer.
+    share: usize,
 }
 
 impl Row {
@@ -111,34 +139,59 @@ impl Row {
         Row { what: what.to_owned(), times, budget: None }
     }
 
+    /// It may take so long at the median.
     fn within(mut self, milliseconds: u64) -> Row {
-        self.budget = Some(Duration::from_millis(milliseconds));
+        self.budget = Some(Limit { most: Duration::from_millis(milliseconds), share: 50 });
         self
     }
 
+    /// Only one in a hundred may take longer.
+    fn nearly_always_within(mut self, milliseconds: u64) -> Row {
+        self.budget = Some(Limit { most: Duration::from_millis(milliseconds), share: 99 });
+        self
+    }
+
+    fn at(&self, share: usize) -> Duration {
+        self.times[(self.times.len() * share / 100).min(self.times.len() - 1)]
+    }
+
     fn cells(&self) -> Vec<String> {
-        let shown = |time: Duration| match time {
-            time if time < Duration::from_millis(1) => {
-                format!("{:.2} µs", time.as_secs_f64() * 1e6)
-            }
-            time => format!("{:.2} ms", time.as_secs_f64() * 1e3),
-        };
-        let at =
-            |share: usize| self.times[(self.times.len() * share / 100).min(self.times.len() - 1)];
-        let verdict = self.budget.map(|budget| {
-            let is_met = if at(50) <= budget { "met" } else { "missed" };
-            format!("{} ms: {is_met}", budget.as_millis())
+        let verdict = self.budget.map(|it| {
+            let verdict = verdict(self.at(it.share) <= it.most);
+            format!("{} ms at p{}: {verdict}", it.most.as_millis(), it.share)
         });
         let verdict = verdict.unwrap_or_else(|| "–".to_owned());
-        vec![self.what.clone(), shown(at(50)), shown(at(0)), shown(at(99)), verdict]
+        let [median, least, slowest] = [50, 0, 99].map(|share| shown(self.at(share)));
+        vec![self.what.clone(), median, least, slowest, verdict]
+    }
+
+    fn budget_row(&self) -> Option<Vec<String>> {
+        let Limit { most, share } = self.budget?;
+        let measured = self.at(share);
+        Some(vec![
+            format!("10,000 tools: {}, p{share}", self.what),
+            format!("≤ {} ms", most.as_millis()),
+            shown(measured),
+            verdict(measured <= most).to_owned(),
+        ])
+    }
+}
+
+fn shown(time: Duration) -> String {
+    match time {
+        time if time < Duration::from_millis(1) => format!("{:.2} µs", time.as_secs_f64() * 1e6),
+        time => format!("{:.2} ms", time.as_secs_f64() * 1e3),
     }
 }
 
 fn rows(pool: &Pool, servers: &[Server]) -> Vec<Row> {
     let empty = Pool::default();
     let mut rows = vec![
-        Row::measured("assembled from nothing", 51, || assembled(&empty, servers)).within(20),
-        Row::measured("assembled again, nothing changed", 51, || assembled(pool, servers)),
+        Row::measured("assembled from nothing", effort::some_of(51), || assembled(&empty, servers))
+            .within(20),
+        Row::measured("assembled again, nothing changed", effort::some_of(51), || {
+            assembled(pool, servers)
+        }),
         Row::measured("nearest three to a misspelt name", 101, || {
             pool.nearest("mcp__server42__reed_file_0", 3).len()
         })
@@ -146,7 +199,8 @@ fn rows(pool: &Pool, servers: &[Server]) -> Vec<Row> {
     ];
     for query in ["read file", "create issue labels", "the of a what was"] {
         let what = format!("search `{query}`");
-        rows.push(Row::measured(&what, 1001, || pool.search(query, 10)).within(1));
+        let row = Row::measured(&what, effort::some_of(1001), || pool.search(query, 10));
+        rows.push(row.nearly_always_within(1));
     }
     let tool = pool.find("mcp__server42__read_file_0").expect("it was made above");
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
@@ -170,23 +224,25 @@ fn resident() -> u64 {
     pages.unwrap_or_default() * PAGE
 }
 
-fn report(rows: &[Row], [catalogue, with_pool, with_index]: [u64; 3], pipeline: &str) -> String {
+fn report(rows: &[Row], held: [u64; 3], pictures: &[Picture], pipeline: &str) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+    let names = ["the catalogues alone", "with the pool", "with the pool and what search needs"]
+        .into_iter();
     let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
-    let verdict = if with_pool <= 40_000_000 { "met" } else { "missed" };
-    let memory = [
-        vec!["the catalogues alone".to_owned(), megabytes(catalogue)],
-        vec!["with the pool".to_owned(), megabytes(with_pool)],
-        vec!["with the pool and what search needs".to_owned(), megabytes(with_index)],
-    ];
+    let memory: Vec<_> =
+        names.zip(held).map(|(name, bytes)| vec![name.to_owned(), megabytes(bytes)]).collect();
+    let verdict = verdict(held[1] <= MEMORY);
     format!(
         "# Ten thousand tools\n\n\
-         Written by `cargo xtask bench pool`. {}\n\
+         Written by `cargo xtask bench pool`. Machine: {}.\n\
          {SERVERS} servers with {TOOLS} tools each, about 690 bytes a definition.\n\n{}\n\
          What the process grew by, in MB:\n\n{}\n\
-         Budget: catalogues and pool in at most 40 MB: {verdict}.\n\n{pipeline}",
+         Budget: catalogues and pool in at most 40 MB: {verdict}.\n\n\
+         ## More and fewer tools\n\n\
+         Each size in a process of its own.\n\n{}\n{pipeline}",
         facts::line(),
         table::markdown(&["", "median", "least", "p99", "budget"], &[4], &cells),
         table::markdown(&["", "MB"], &[], &memory),
+        pictures.iter().map(Picture::link).collect::<Vec<_>>().join("\n"),
     )
 }

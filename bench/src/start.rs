@@ -1,12 +1,16 @@
 //! From nothing to the first answer: a client starts, starts the echo server, shakes hands and makes one call.
-//! Writes the report page and prints it.
+//! How that grows with the number of servers is `crowd`'s.
+
+mod crowd;
 
 use std::ffi::OsString;
-use std::fs;
 
 use crate::calls::{client, rivals, server};
 use crate::facts;
 use crate::failure::Failure;
+use crate::measure::Measurement;
+use crate::plot::{Bars, Role, Series};
+use crate::report::{Extent, Picture, Report};
 use crate::scene::Scene;
 use crate::subject::{self, Pace, Subject};
 use crate::table;
@@ -15,7 +19,7 @@ use crate::workplace::Workplace;
 const OURS: &str = "**switchboard**";
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     let rivals = rivals::prepare(workplace)?;
     let own = server::own_program()?;
     let ours = |name: &str| vec![own.clone().into(), client::WORD.into(), name.into()];
@@ -30,7 +34,9 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
     let subjects = subjects.into_iter().collect::<Result<Vec<_>, _>>()?;
     let scene = Scene::new(&workplace.search_path)?;
     let measurements = subject::by_turns(&scene, &subjects)?;
-    let page = format!(
+    let (growth, of_crowd) = crowd::measured(workplace)?;
+    let picture = picture(&subjects, &measurements);
+    let text = format!(
         "\
 # From nothing to the first answer
 
@@ -39,13 +45,28 @@ Written by `cargo xtask bench start`. Machine: {}.
 A client starts, starts the echo server, shakes hands, makes one call of 100 B over standard streams, stops the server and ends.
 Clients take turns. CPU and peak count the server too, which is the same small one for all.
 
-{}",
+{}
+{}
+{growth}",
         facts::line(),
         table::of_subjects(&subjects, &measurements, OURS),
+        picture.link(),
     );
-    print!("{page}");
-    let path = workplace.report("start.md");
-    fs::write(&path, page).map_err(|error| Failure::file(&path, error))
+    let pictures = [picture].into_iter().chain(of_crowd).collect();
+    Ok(Report { name: "start", text, pictures, budgets: Vec::new(), extent: Extent::Whole })
+}
+
+fn picture(subjects: &[Subject], measurements: &[Option<Measurement>]) -> Picture {
+    let title = "From nothing to the first answer";
+    let groups = subjects.iter().map(|it| it.label.to_owned()).collect();
+    let figures = |figure: fn(&Measurement) -> f64| {
+        measurements.iter().map(|it| it.as_ref().map(figure)).collect::<Vec<_>>()
+    };
+    let time = figures(|it| it.median_wall().as_secs_f64() * 1e3);
+    let memory = figures(Measurement::peak_megabytes);
+    let series = vec![Series::new("ms", Role::Ours, time), Series::new("MB", Role::Other, memory)];
+    let across = "milliseconds, megabytes";
+    Picture::new("start", title, Bars { title, across, groups, series }.draw())
 }
 
 fn subject(

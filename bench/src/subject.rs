@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::effort;
 use crate::failure::{self, Failure};
 use crate::measure::{self, Measurement};
 use crate::scene::Scene;
@@ -179,7 +180,7 @@ pub fn verify(subject: &Subject, scene: &Scene, servers: &[String]) -> Result<()
 /// The answers are in the order of the subjects; none for one that is not installed.
 pub fn by_turns(scene: &Scene, subjects: &[Subject]) -> Result<Vec<Option<Measurement>>, Failure> {
     let mut measurements: Vec<Option<Measurement>> = subjects.iter().map(|_| None).collect();
-    for round in 0..ROUNDS {
+    for round in 0..effort::repetitions(ROUNDS) {
         for (subject, sum) in subjects.iter().zip(&mut measurements) {
             let runs = subject.pace.runs(round);
             if let Some(command) = subject.command.as_ref().filter(|_| runs > 0) {

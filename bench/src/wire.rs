@@ -1,6 +1,5 @@
 //! What one call costs through our own peer, inside one process: no program on the other side to hide behind.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,8 +10,11 @@ use switchboard_wire::peer::{Connection, Event, Peer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::effort;
 use crate::facts;
 use crate::failure::Failure;
+use crate::plot::{Bars, Role, Series};
+use crate::report::{Extent, Picture, Report};
 use crate::table;
 use crate::workplace::Workplace;
 
@@ -21,14 +23,14 @@ const CALLS: u32 = 50_000;
 const IN_FLIGHT: u32 = 64;
 const BUDGET: Duration = Duration::from_nanos(1500);
 
-/// Measures, prints and writes the report.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+/// Measures.
+pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::file(&workplace.report("wire.md"), error))?;
     let mut floor = Vec::new();
     let mut in_memory = Vec::new();
     let mut over_bytes = Vec::new();
-    for _ in 0..REPETITIONS {
+    for _ in 0..effort::repetitions(REPETITIONS) {
         floor.push(channels(&runtime));
         in_memory.push(peers(&runtime, || {
             let (one, other) = memory::pair();
@@ -39,10 +41,7 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
             (over(one), over(other))
         }));
     }
-    let text = report(&median(floor), &median(in_memory), &median(over_bytes));
-    println!("{text}");
-    let path = workplace.report("wire.md");
-    fs::write(&path, text).map_err(|error| Failure::file(&path, error))
+    Ok(report([median(floor), median(in_memory), median(over_bytes)]))
 }
 
 /// What one repetition took a call: one after the other, and with many in flight.
@@ -52,12 +51,14 @@ struct Cost {
     in_flight: Duration,
 }
 
-fn over(stream: tokio::io::DuplexStream) -> Connection {
+/// A peer over a stream of bytes.
+pub fn over(stream: tokio::io::DuplexStream) -> Connection {
     let (reader, writer) = tokio::io::split(stream);
     Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
 }
 
-fn params() -> Payload {
+/// About a hundred bytes of parameters.
+pub fn params() -> Payload {
     let text = format!("{{\"name\":\"echo\",\"arguments\":{{\"x\":\"{}\"}}}}", "x".repeat(60));
     Payload::from_json(Bytes::from(text))
 }
@@ -94,7 +95,8 @@ fn peers(runtime: &Runtime, connect: impl Fn() -> (Connection, Connection)) -> C
     })
 }
 
-async fn echo(mut events: mpsc::Receiver<Event>) {
+/// Answers every request with what was asked.
+pub async fn echo(mut events: mpsc::Receiver<Event>) {
     while let Some(Event::Request(request)) = events.recv().await {
         let answer = request.params.clone().unwrap_or_else(params);
         request.answer(answer).await;
@@ -151,8 +153,12 @@ fn median(mut costs: Vec<Cost>) -> Cost {
     Cost { alone: middle(|cost| cost.alone), in_flight: middle(|cost| cost.in_flight) }
 }
 
-fn report(floor: &Cost, in_memory: &Cost, over_bytes: &Cost) -> String {
-    let row = |name: &str, cost: &Cost| {
+const NAMES: [&str; 3] =
+    ["floor: two bare channels", "two peers, messages handed over", "two peers, messages as bytes"];
+
+fn report(costs: [Cost; 3]) -> Report {
+    let [floor, in_memory, _] = &costs;
+    let row = |(name, cost): (&str, &Cost)| {
         vec![
             name.to_owned(),
             format!("{:.2}", cost.alone.as_secs_f64() * 1e6),
@@ -160,20 +166,39 @@ fn report(floor: &Cost, in_memory: &Cost, over_bytes: &Cost) -> String {
             format!("{:.1}", cost.alone.as_secs_f64() / floor.alone.as_secs_f64()),
         ]
     };
-    let rows = [
-        row("floor: two bare channels", floor),
-        row("two peers, messages handed over", in_memory),
-        row("two peers, messages as bytes", over_bytes),
-    ];
+    let rows: Vec<_> = NAMES.into_iter().zip(&costs).map(row).collect();
     let header = ["", "µs a call", "calls/s, 64 in flight", "× floor"];
-    let verdict = if in_memory.alone <= BUDGET { "met" } else { "missed" };
-    format!(
+    let verdict = if in_memory.alone <= BUDGET { "met" } else { "**missed**" };
+    let picture = picture(&costs);
+    let text = format!(
         "# A call inside one process\n\n\
-         Written by `cargo xtask bench wire`. {}\n\
+         Written by `cargo xtask bench wire`. Machine: {}.\n\
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls with 100 bytes of parameters, on one thread; the\n\
-         other peer answers with what it was asked.\n\n{}\n\
+         other peer answers with what it was asked.\n\n{}\n{}\n\
          Budget: a call in one process, payload raw, in at most 1.5 µs: {verdict}.\n",
         facts::line(),
         table::markdown(&header, &[], &rows),
-    )
+        picture.link(),
+    );
+    let budget = vec![
+        "a call in one process, payload raw".to_owned(),
+        format!("≤ {:.1} µs", BUDGET.as_secs_f64() * 1e6),
+        format!("{:.2} µs", in_memory.alone.as_secs_f64() * 1e6),
+        verdict.to_owned(),
+    ];
+    let (pictures, budgets) = (vec![picture], vec![budget]);
+    Report { name: "wire", text, pictures, budgets, extent: Extent::Whole }
+}
+
+fn picture(costs: &[Cost; 3]) -> Picture {
+    let title = "A call inside one process";
+    let figures = |part: fn(&Cost) -> Duration| {
+        costs.iter().map(|it| Some(part(it).as_secs_f64() * 1e6)).collect()
+    };
+    let series = vec![
+        Series::new("one after the other", Role::Ours, figures(|it| it.alone)),
+        Series::new("64 in flight", Role::Other, figures(|it| it.in_flight)),
+    ];
+    let groups = NAMES.map(str::to_owned).to_vec();
+    Picture::new("wire", title, Bars { title, across: "µs a call", groups, series }.draw())
 }

@@ -17,6 +17,8 @@ pub struct Workplace {
     pub root: PathBuf,
     /// The folder that peers are installed into.
     pub peers: PathBuf,
+    /// Where builds and what they leave are.
+    pub kept: PathBuf,
     /// The search path for programs.
     pub search_path: OsString,
     cargo: OsString,
@@ -29,7 +31,9 @@ impl Workplace {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let package = package.ok_or(Failure::NotStartedByCargo)?;
         let root = package.parent().ok_or(Failure::NotStartedByCargo)?.to_owned();
+        let chosen = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         Ok(Workplace {
+            kept: chosen.unwrap_or_else(|| root.join("target")),
             root,
             peers: package.join(".peers"),
             search_path: env::var_os("PATH").unwrap_or_default(),

@@ -4,6 +4,7 @@
 mod conformance;
 mod failure;
 mod fuzz;
+mod instructions;
 mod run;
 mod servers;
 mod test;
@@ -38,6 +39,9 @@ Chores:
   fuzz [TARGET...] [--seconds N]
                     made-up inputs for every target in `fuzz`, or for these, 10 seconds each or N
   bench [WHAT...]   measure; WHAT goes to the bench program
+  instructions [--bless | PART...]
+                    count what the hot paths take, and fail where it is more than was recorded; --bless records;
+                    only those whose names hold a PART, where there are any
   help              this text
 
 Missing tools are installed by `test`.";
@@ -71,6 +75,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         "pictures" => pictures(&Workshop::from_environment()?, rest),
         "fuzz" => fuzz::run(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
+        "instructions" => instructions::run(&Workshop::from_environment()?, rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

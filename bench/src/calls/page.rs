@@ -4,10 +4,13 @@ use super::client::Who;
 use super::question::{Cost, Transport};
 use super::{LARGE, MANY, REPETITIONS, Row, SIZES, SMALL, Way};
 use crate::facts;
+use crate::plot::{Lines, Role, Series, Stop};
+use crate::report::{Extent, Picture, Report};
 use crate::table::{self, thousands, two_digits};
 
-/// The whole page.
-pub fn draw(parts: &[(Transport, Vec<Row>)]) -> String {
+/// The whole page, or the part that was measured.
+pub fn draw(parts: &[(Transport, Vec<Row>)], extent: Extent) -> Report {
+    let (mut pictures, mut all_budgets) = (Vec::new(), Vec::new());
     let mut page = format!(
         "\
 # A call to another process
@@ -33,14 +36,67 @@ The ratios hold for this machine; the absolute numbers depend on what else it do
             Transport::Http => "Streamable HTTP",
         };
         let budgets: Vec<_> = budgets(*transport).iter().map(|it| it.row(rows)).collect();
-        page.push_str(&format!("\n## {title}\n\n{}\n", costs(*transport, rows)));
+        let pair = [Way::OneCore, Way::InFlight].map(|way| picture(*transport, rows, way));
+        let links: String = pair.iter().map(Picture::link).collect();
+        page.push_str(&format!("\n## {title}\n\n{}\n{links}\n", costs(*transport, rows)));
         page.push_str(&table::markdown(
             &["budget", "where", "limit", "measured", ""],
             &[1, 4],
             &budgets,
         ));
+        pictures.extend(pair);
+        all_budgets.extend(budgets.into_iter().map(|it| for_index(title, it)));
     }
-    page
+    Report { name: "calls", text: page, pictures, budgets: all_budgets, extent }
+}
+
+/// What and where in one cell.
+fn for_index(title: &str, mut budget: Vec<String>) -> Vec<String> {
+    let place = budget.remove(1);
+    budget[0] = format!("{title}, {}, {place}", budget[0]);
+    budget
+}
+
+/// How a call's cost grows with what comes back.
+fn picture(transport: Transport, rows: &[Row], way: Way) -> Picture {
+    let (file, over) = match transport {
+        Transport::Stdio => ("stdio", "standard streams"),
+        Transport::Http => ("http", "streamable HTTP"),
+    };
+    let (file, what, upwards): (String, &str, &str) = match way {
+        Way::InFlight => {
+            (format!("calls-{file}-rate"), "Calls a second, 64 in flight", "calls a second")
+        }
+        Way::OneCore | Way::Anywhere => {
+            (format!("calls-{file}"), "One call after the other", "µs a call, on one core")
+        }
+    };
+    let title = format!("{what}, over {over}, by the size of the result");
+    let figure = |row: &Row, size: usize| {
+        row.cost(size, way).map(|it| match way {
+            Way::InFlight => it.calls_per_second,
+            Way::OneCore | Way::Anywhere => it.p50,
+        })
+    };
+    let series = rows.iter().map(|row| {
+        let role = match row.client.who {
+            Who::Floor => Role::Floor,
+            Who::Ours => Role::Ours,
+            Who::ByHand
+            | Who::OursDecoded
+            | Who::Rmcp
+            | Who::TypescriptV1
+            | Who::TypescriptV2
+            | Who::Python => Role::Other,
+        };
+        let label = row.client.who.label(transport);
+        Series::new(label, role, SIZES.iter().map(|size| figure(row, *size)).collect())
+    });
+    let stops = SIZES.iter().zip(["100 B", "10 KB", "1 MB"]);
+    let stops = stops.map(|(size, label)| Stop { size: *size as f64, label: label.to_owned() });
+    let (stops, series) = (stops.collect(), series.collect());
+    let lines = Lines { title: &title, across: "size of the result", upwards, stops, series };
+    Picture::new(&file, &title, lines.draw())
 }
 
 fn costs(transport: Transport, rows: &[Row]) -> String {

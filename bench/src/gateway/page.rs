@@ -5,6 +5,8 @@ use super::load::{Cost, Era};
 use super::memory::{CALLERS, MARKS, Memory, SESSIONS};
 use super::{IN_FLIGHT, LARGE, Part, Question, REPETITIONS, Row};
 use crate::facts;
+use crate::plot::{Lines, Role, Series, Stop};
+use crate::report::{Extent, Picture, Report};
 use crate::table::{self, megabytes, thousands, two_digits};
 
 /// How much more memory idle sessions may take, in megabytes.
@@ -13,8 +15,9 @@ const IDLE: f64 = 50.0;
 const LEFT_BEHIND: f64 = 5.0;
 const HEADER: [&str; 4] = ["budget", "limit", "measured", ""];
 
-/// The whole page.
-pub fn draw(parts: &[Part], memory: &[Memory]) -> String {
+/// The whole page, or the part that was measured.
+pub fn draw(parts: &[Part], memory: &[Memory], extent: Extent) -> Report {
+    let (mut pictures, mut all_budgets) = (Vec::new(), Vec::new());
     let mut page = format!(
         "\
 # Passing calls on
@@ -49,7 +52,10 @@ and one tool.
             Way::HttpToStdio => "HTTP to a program",
             Way::StdioToStdio => "Standard streams to a program",
         };
-        page.push_str(&format!("\n## {title}\n\n{}\n", costs(part)));
+        let pair = by_clients(part, title);
+        let links: String = pair.iter().map(|it| format!("{}\n", it.link())).collect();
+        page.push_str(&format!("\n## {title}\n\n{}\n{links}", costs(part)));
+        pictures.extend(pair);
         for row in part.rows.iter().filter(|row| row.trouble.is_some()) {
             let why = row.trouble.as_deref().unwrap_or_default();
             page.push_str(&format!(
@@ -59,11 +65,55 @@ and one tool.
         }
         let budgets: Vec<_> = budgets(part.way).iter().map(|it| it.row(part)).collect();
         page.push_str(&table::markdown(&HEADER, &[3], &budgets));
+        all_budgets.extend(budgets.into_iter().map(|mut row| {
+            row[0] = format!("{title}: {}", row[0]);
+            row
+        }));
     }
     if !memory.is_empty() {
-        page.push_str(&of_memory(memory));
+        let (text, budgets) = of_memory(memory);
+        page.push_str(&text);
+        all_budgets.extend(budgets);
     }
-    page
+    Report { name: "gateway", text: page, pictures, budgets: all_budgets, extent }
+}
+
+/// How a way's cost grows with the number of clients, or of calls under way, that ask for little.
+fn by_clients(part: &Part, over: &str) -> [Picture; 2] {
+    let questions = Question::on(part.way).into_iter().enumerate();
+    let small = questions.filter(|(_, it)| *it == Question::small(it.clients));
+    let small: Vec<(usize, usize)> = small.map(|(place, it)| (place, it.clients)).collect();
+    let series = |figure: fn(&Cost) -> f64| {
+        let of = |row: &Row| {
+            let figures = small.iter().map(|(place, _)| row.cost(*place).map(|it| figure(&it)));
+            let role = match row.who {
+                Who::Ours => Role::Ours,
+                Who::Direct | Who::BareProxy => Role::Floor,
+                Who::Rmcp
+                | Who::McpProxy
+                | Who::Supergateway
+                | Who::FastMcpReused
+                | Who::FastMcpDefault => Role::Other,
+            };
+            Series::new(row.who.label(), role, figures.collect())
+        };
+        part.rows.iter().map(of).collect()
+    };
+    let (file, across) = match part.way {
+        Way::HttpToHttp => ("gateway-http", "clients"),
+        Way::HttpToStdio => ("gateway-program", "clients"),
+        Way::StdioToStdio => ("gateway-streams", "calls in flight"),
+    };
+    let stops: Vec<Stop> = small.iter().map(|(_, clients)| Stop::of(*clients)).collect();
+    let draw = |file: String, upwards: &str, series: Vec<Series>| {
+        let title = format!("{over}: {upwards}, by {across}");
+        let lines = Lines { title: &title, across, upwards, stops: stops.clone(), series };
+        Picture::new(&file, &title, lines.draw())
+    };
+    [
+        draw(format!("{file}-rate"), "calls a second", series(|it| it.calls_per_second)),
+        draw(file.to_owned(), "µs a call", series(|it| it.p50)),
+    ]
 }
 
 impl Question {
@@ -162,7 +212,7 @@ fn verdict(is_met: Option<bool>) -> &'static str {
     }
 }
 
-fn of_memory(memory: &[Memory]) -> String {
+fn of_memory(memory: &[Memory]) -> (String, Vec<Vec<String>>) {
     let figure = |it: Option<f64>| it.map_or("–".to_owned(), megabytes);
     let row = |it: &Memory| {
         let mut cells = vec![it.who.label().to_owned()];
@@ -190,7 +240,7 @@ fn of_memory(memory: &[Memory]) -> String {
     };
     let sessions = thousands(SESSIONS as f64);
     let calls = MARKS.map(|it| thousands(it as f64));
-    let budgets = [
+    let budgets = vec![
         budget(format!("{} calls leave behind, after {}", calls[3], calls[0]), LEFT_BEHIND, left),
         budget(format!("{sessions} idle sessions"), IDLE, idle.map(|it| it.without_streams)),
         budget(
@@ -199,7 +249,7 @@ fn of_memory(memory: &[Memory]) -> String {
             idle.map(|it| it.with_streams),
         ),
     ];
-    format!(
+    let text = format!(
         "
 ## Memory
 
@@ -212,7 +262,8 @@ than is resident.
 {}",
         table::markdown(&header, &[], &rows),
         table::markdown(&HEADER, &[3], &budgets),
-    )
+    );
+    (text, budgets)
 }
 
 #[cfg(test)]
@@ -263,7 +314,8 @@ mod tests {
         let way = Way::HttpToStdio;
         let mut silent = Row::new(Who::McpProxy, Question::on(way).len());
         silent.trouble = Some("it did not start".to_owned());
-        let page = draw(&[Part { way, rows: vec![row(Who::Ours, way, 1.0), silent] }], &[]);
+        let parts = [Part { way, rows: vec![row(Who::Ours, way, 1.0), silent] }];
+        let page = draw(&parts, &[], Extent::Part).text;
         assert!(page.contains("mcp-proxy 0.13.0: could not be measured to the end: it did not"));
     }
 }

@@ -1,0 +1,86 @@
+//! What happens to a call besides being passed on: rules, schemas, limits; and how its tool is found.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use serde_json::json;
+use switchboard::config::permission::{Hints, Mode, Request, Trust, decide};
+use switchboard::pool::Pool;
+use switchboard::pool::argument_check::check;
+use switchboard::yielded::keep::Keep;
+use switchboard::yielded::{Limits, of_call};
+use switchboard_wire::message::Payload;
+
+use crate::failure::Failure;
+use crate::pipeline;
+use crate::pool;
+
+pub fn hundred_rules(times: usize) -> Result<(), Failure> {
+    permission(100, times)
+}
+
+pub fn thousand_rules(times: usize) -> Result<(), Failure> {
+    permission(1_000, times)
+}
+
+fn permission(rules: usize, times: usize) -> Result<(), Failure> {
+    let rules = pipeline::rules(rules);
+    let arguments = pipeline::arguments();
+    let request = Request {
+        server: "linked",
+        tool: "echo",
+        arguments: &arguments,
+        hints: Hints::default(),
+        trust: Trust::Withheld,
+    };
+    for _ in 0..times {
+        black_box(decide(black_box(&rules), &request, Mode::Default));
+    }
+    Ok(())
+}
+
+pub fn arguments(times: usize) -> Result<(), Failure> {
+    let pool = pool::assembled(&Pool::default(), &pool::servers(1));
+    let tool = pool.find("mcp__server0__read_file_0");
+    let tool = tool.ok_or_else(|| Failure::client("the pool", "it lacks a tool"))?;
+    let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
+    for _ in 0..times {
+        let faults = check(black_box(tool), black_box(&arguments));
+        faults.map_err(|faults| Failure::client("the check", format!("{faults:?}")))?;
+    }
+    Ok(())
+}
+
+/// All of the result is passed on.
+pub fn result_within(times: usize) -> Result<(), Failure> {
+    bounded(10_000, times)
+}
+
+/// More than is passed on: most of it is kept on disk.
+pub fn result_beyond(times: usize) -> Result<(), Failure> {
+    bounded(200_000, times)
+}
+
+fn bounded(size: usize, times: usize) -> Result<(), Failure> {
+    let folder =
+        tempfile::tempdir().map_err(|error| Failure::file(Path::new("a folder"), error))?;
+    let (keep, limits) = (Keep::below(folder.path()), Limits::default());
+    let text = "one line of a file, as \"text\"\n".repeat(size / 30);
+    let answer = json!({"content": [{"type": "text", "text": text}]});
+    let answer = Payload::of(&answer).map_err(Failure::Answer)?;
+    for _ in 0..times {
+        let yielded = of_call(black_box(&answer), "files", &limits, &keep);
+        if yielded.full.is_some() != (size > limits.characters) {
+            return Err(Failure::client("the limits", "they do not cut where they should"));
+        }
+    }
+    Ok(())
+}
+
+pub fn search(times: usize) -> Result<(), Failure> {
+    let pool = pool::assembled(&Pool::default(), &pool::servers(100));
+    for _ in 0..times {
+        black_box(pool.search(black_box("create issue labels"), 10));
+    }
+    Ok(())
+}

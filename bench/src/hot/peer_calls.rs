@@ -1,0 +1,54 @@
+//! Calls inside this process: between two peers, and all the way through the host.
+
+use std::path::Path;
+
+use switchboard_wire::memory;
+use switchboard_wire::peer::{Connection, Peer};
+
+use super::runtime;
+use crate::failure::Failure;
+use crate::pipeline::Linked;
+use crate::wire;
+
+pub fn handed_over(times: usize) -> Result<(), Failure> {
+    let connect = || {
+        let (one, other) = memory::pair();
+        (Peer::start(one), Peer::start(other))
+    };
+    between(connect, times)
+}
+
+pub fn as_bytes(times: usize) -> Result<(), Failure> {
+    let connect = || {
+        let (one, other) = tokio::io::duplex(64 * 1024);
+        (wire::over(one), wire::over(other))
+    };
+    between(connect, times)
+}
+
+fn between(connect: fn() -> (Connection, Connection), times: usize) -> Result<(), Failure> {
+    runtime()?.block_on(async {
+        let (one, other) = connect();
+        let listener = tokio::spawn(wire::echo(other.events));
+        for _ in 0..times {
+            let answer = one.peer.call("tools/call").params(wire::params()).await;
+            answer.map_err(|error| Failure::client("the other peer", error))?;
+        }
+        drop((one, other.peer));
+        listener.await.map_err(|error| Failure::client("the other peer", error))
+    })
+}
+
+/// Resolved, checked, permitted, sent, bounded and recorded.
+pub fn through_host(times: usize) -> Result<(), Failure> {
+    let fail = |error| Failure::file(Path::new("a home"), error);
+    let folder = tempfile::tempdir().map_err(fail)?;
+    runtime()?.block_on(async {
+        let linked = Linked::open(folder.path(), 2).await.map_err(fail)?;
+        for _ in 0..times {
+            linked.call().await;
+        }
+        linked.close().await;
+        Ok(())
+    })
+}

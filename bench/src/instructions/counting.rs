@@ -1,0 +1,130 @@
+//! Has valgrind count. A path is gone a number of times and three times as often: what both have in common, the start
+//! of the program and whatever the path prepares, is no part of the difference.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::calls::server::own_program;
+use crate::failure::Failure;
+use crate::hot::{self, HotPath};
+use crate::workplace::Workplace;
+
+/// How many times as often the longer run goes a path.
+const LONGER: usize = 3;
+
+/// What was counted for one path: instructions each time it is gone, once for each round.
+#[derive(Debug, Clone)]
+pub struct Count {
+    /// The path's name.
+    pub name: &'static str,
+    /// One figure for each round.
+    pub counts: Vec<f64>,
+}
+
+impl Count {
+    /// The same, counted once more.
+    pub fn and(mut self, again: &[Count]) -> Count {
+        let again = again.iter().filter(|it| it.name == self.name);
+        self.counts.extend(again.flat_map(|it| it.counts.iter().copied()));
+        self
+    }
+
+    /// The least of all rounds.
+    pub fn least(&self) -> f64 {
+        self.counts.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// How far the rounds lie apart, as a part of the least.
+    pub fn spread(&self) -> f64 {
+        let most = self.counts.iter().copied().fold(0.0, f64::max);
+        most / self.least() - 1.0
+    }
+}
+
+/// Where valgrind puts what it counted for each function.
+pub fn folder(workplace: &Workplace) -> PathBuf {
+    workplace.kept.join("callgrind")
+}
+
+/// Counts these paths once, as many at a time as there are cores: counts do not depend on how busy those are.
+pub fn once(workplace: &Workplace, paths: &[&HotPath]) -> Result<Vec<Count>, Failure> {
+    let (folder, program) = (folder(workplace), own_program()?);
+    fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, error))?;
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut counts = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(place) else { return Ok(counts) };
+            counts.push((place, count(path, &program, &folder)?));
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let done: Vec<Result<Vec<(usize, Count)>, Failure>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|it| it.join().expect("a worker does not panic")).collect()
+    });
+    let mut counts: Vec<(usize, Count)> = Vec::new();
+    for part in done {
+        counts.extend(part?);
+    }
+    counts.sort_by_key(|(place, _)| *place);
+    Ok(counts.into_iter().map(|(_, count)| count).collect())
+}
+
+fn count(path: &HotPath, program: &Path, folder: &Path) -> Result<Count, Failure> {
+    let longer = path.times * LONGER;
+    let [less, more] = [path.times, longer].map(|times| gone(path, times, program, folder));
+    let (less, more) = (less?, more?);
+    let more = more.checked_sub(less).ok_or_else(|| {
+        let said = format!("{less} instructions for less, {more} for more\n");
+        Failure::NotCounted { name: path.name, said }
+    })?;
+    eprintln!("counted {}", path.name);
+    Ok(Count { name: path.name, counts: vec![more as f64 / (longer - path.times) as f64] })
+}
+
+/// How many instructions the program takes from its start to its end.
+fn gone(path: &HotPath, times: usize, program: &Path, folder: &Path) -> Result<u64, Failure> {
+    let valgrind = PathBuf::from("valgrind");
+    let mut command = Command::new(&valgrind);
+    let kept = format!("--callgrind-out-file={}/{}.out", folder.display(), path.name);
+    command.arg("--tool=callgrind").arg(kept).arg(program);
+    command.args([hot::WORD, path.name, &times.to_string()]);
+    let output = command.output();
+    let output =
+        output.map_err(|error| Failure::NotStarted { program: valgrind.clone(), error })?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(Failure::Failed { program: valgrind, status: output.status, said });
+    }
+    collected(&said).ok_or(Failure::NotCounted { name: path.name, said })
+}
+
+/// The sum that valgrind names at its end.
+fn collected(said: &str) -> Option<u64> {
+    let line = said.lines().find_map(|line| line.split_once("Collected : "))?;
+    line.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_found_in_what_valgrind_says() {
+        let said = "==7== Events    : Ir\n==7== Collected : 123456\n==7== \n";
+        assert_eq!(collected(said), Some(123_456));
+        assert_eq!(collected("==7== Events    : Ir\n"), None);
+    }
+
+    #[test]
+    fn the_spread_is_a_part_of_the_least() {
+        let count = Count { name: "it", counts: vec![110.0, 100.0] };
+        assert_eq!(count.least(), 100.0);
+        assert!((count.spread() - 0.1).abs() < 1e-9);
+    }
+}

@@ -15,7 +15,8 @@ fn folder() -> PathBuf {
 
 fn inputs(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("a readable folder").path()).collect();
     paths.sort();
     paths
 }
@@ -26,7 +27,7 @@ fn replay(name: &str) {
     let inputs = inputs(&folder().join(name));
     assert!(!inputs.is_empty(), "there is nothing to replay");
     let fails = |input: &&PathBuf| {
-        let bytes = fs::read(input).unwrap();
+        let bytes = fs::read(input).expect("a readable file");
         panic::catch_unwind(|| (target.check)(&bytes)).is_err()
     };
     let failed: Vec<&PathBuf> = inputs.iter().filter(fails).collect();

@@ -51,10 +51,13 @@ struct Pool {
 /// Connections that wait for another use, by the thread that hears of them and by origin.
 #[derive(Default)]
 struct Idle {
-    lines: HashMap<Listener, HashMap<Arc<str>, Vec<(Instant, Line)>>>,
+    lines: HashMap<Listener, HashMap<Arc<str>, Waiting>>,
     /// Closes those that nobody comes for.
     sweeper: Option<AbortHandle>,
 }
+
+/// Connections, each with the time since when it waits.
+type Waiting = Vec<(Instant, Line)>;
 
 /// The thread that hears of what happens on a connection, where it is always the same one. Whoever else used the
 /// connection would wait for that thread each time.

@@ -82,6 +82,7 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
             largest_request: Door::LARGEST_REQUEST,
             idle: Door::IDLE,
             metrics: MetricsReaders::Admitted,
+            threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
         let serving = gateway.clone();

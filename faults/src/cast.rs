@@ -21,6 +21,9 @@ pub const CHANGING: &str = "delta";
 /// The server that wants a login.
 pub const SIGNED: &str = "signed";
 
+/// The server that forgets its sessions, with calls under way in them.
+pub const FORGETFUL: &str = "forgetful";
+
 /// Where a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -95,10 +98,11 @@ pub fn members(journals: &Path) -> Vec<Member> {
         Member::new("everything", Stage::Real, Script::legacy()),
         Member::new("north", http, Script::legacy()),
         Member::new("south", http, Script::modern()),
-        Member::new("forgetful", http, Script::legacy().quirk(Quirk::DropsSession { after: 25 })),
         Member::new("west", Stage::Remote("--sse"), Script::legacy()),
         Member::new("east", Stage::Remote("--ws"), Script::legacy()),
         Member::new(SIGNED, Stage::Login, Script::both()),
+        Member::new(FORGETFUL, http, Script::legacy().quirk(Quirk::DropsSession { after: 25 }))
+            .bad(10),
         Member::new("crasher", program, Script::legacy()).bad(4),
         Member::new("half", program, on_calls(Quirk::HalfALine)).bad(1),
         Member::new("mute", program, on_calls(Quirk::NeverAnswers)).bad(2),

@@ -13,20 +13,17 @@ pub enum Cause {
     TooSlow,
     /// There is no such tool, or no longer.
     NoSuchTool,
-    /// The server wants a login.
-    WantsLogin,
     /// Something else, or nothing that can be understood.
     Unclear,
 }
 
 /// Sentences by which a cause is known.
-const KNOWN: [(&str, Cause); 6] = [
+const KNOWN: [(&str, Cause); 5] = [
     ("broke before the answer came", Cause::BrokenOff),
     ("is not connected: ", Cause::NotConnected),
     ("did not answer within", Cause::TooSlow),
-    ("no tool is called", Cause::NoSuchTool),
+    ("there is no tool", Cause::NoSuchTool),
     ("there is no server", Cause::NoSuchTool),
-    ("wants a login", Cause::WantsLogin),
 ];
 
 /// What this sentence says.
@@ -52,7 +49,6 @@ impl fmt::Display for Cause {
             Cause::NotConnected => "not connected, with the reason",
             Cause::TooSlow => "no answer in time",
             Cause::NoSuchTool => "no such tool",
-            Cause::WantsLogin => "wants a login",
             Cause::Unclear => "unclear",
         })
     }
@@ -64,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_its_server_and_its_reason() {
-        let check = |told: &str, lack: Option<&str>| assert_eq!(lacks(told, "alpha"), lack, "{told}");
+        let check =
+            |told: &str, lack: Option<&str>| assert_eq!(lacks(told, "alpha"), lack, "{told}");
         check("`alpha` did not answer within 2 s", None);
         check("`alpha` is not connected: the program ended", None);
         check("", Some("says nothing"));

@@ -75,10 +75,13 @@ impl FarSide {
     /// Tells the relay something, and gives its answer.
     fn order(&mut self, order: &str) -> Result<String, Failure> {
         let mut answer = String::new();
-        let told = writeln!(self.orders, "{order}").and_then(|()| self.answers.read_line(&mut answer));
+        let told =
+            writeln!(self.orders, "{order}").and_then(|()| self.answers.read_line(&mut answer));
         match told {
             Ok(1..) => Ok(answer.trim().to_owned()),
-            Ok(0) => Err(Failure::because("the relay in the other network namespace ended; namespaces need root")),
+            Ok(0) => Err(Failure::because(
+                "the relay in the other network namespace ended; namespaces need root",
+            )),
             Err(error) => Err(Failure::of("the relay does not answer", error)),
         }
     }
@@ -111,7 +114,9 @@ impl FarSide {
         let url = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
         let port = url.rsplit(':').next().and_then(|it| it.split('/').next()).unwrap_or_default();
         if port.is_empty() {
-            return Err(Failure::because(format!("a remote server does not say where it is: {line}")));
+            return Err(Failure::because(format!(
+                "a remote server does not say where it is: {line}"
+            )));
         }
         self.order(&format!("to {} {port}", member.name))?;
         Ok((child, url))
@@ -126,7 +131,9 @@ impl FarSide {
 
     /// Starts a killed server again, at the same address.
     pub fn revive(&mut self, name: &str) -> Result<(), Failure> {
-        let Some(member) = self.servers.get(name).map(|it| it.member.clone()) else { return Ok(()) };
+        let Some(member) = self.servers.get(name).map(|it| it.member.clone()) else {
+            return Ok(());
+        };
         let (process, _) = self.start(&member)?;
         if let Some(far) = self.servers.get_mut(name) {
             far.process = process;

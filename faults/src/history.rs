@@ -100,7 +100,7 @@ pub struct History {
     pub calls: Vec<Call>,
     /// All faults.
     pub hits: Vec<Hit>,
-    /// How often servers saw the canaries of calls that may not be repeated.
+    /// How often servers were told to do what may not be done twice, by canary and server.
     pub carried_out: BTreeMap<String, usize>,
     /// The process before the faults, and after them.
     pub vitals: [Vitals; 2],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cause;
+use crate::cause::{self, Cause};
 use crate::fault::{Excuse, Kind};
 use crate::history::{Call, Farewell, History, Hit, Manner, Outcome, Vitals};
 
@@ -32,8 +32,8 @@ pub fn judge(history: &History) -> Vec<String> {
     for call in &history.calls {
         judge_call(call, history, &mut complaints);
     }
-    for (canary, times) in history.carried_out.iter().filter(|(_, times)| **times > 1) {
-        complaints.add("carried out twice", format!("{canary} was carried out {times} times"));
+    for (call, times) in history.carried_out.iter().filter(|(_, times)| **times > 1) {
+        complaints.add("carried out twice", format!("{call} was carried out {times} times"));
     }
     for (index, hit) in history.hits.iter().enumerate() {
         judge_hit(hit, bound(&history.hits, index), &mut complaints);
@@ -83,6 +83,11 @@ fn judge_call(call: &Call, history: &History, complaints: &mut Complaints) {
             complaints.add("broken off", format!("{canary} of `{server}` at {at:.1} s: {said}"));
         }
         Outcome::Failed(said) => {
+            if cause::of(said) == Cause::NoSuchTool && !is_strange(call, history) {
+                let what =
+                    format!("{canary} of `{server}` at {at:.1} s, whose server is configured");
+                complaints.add("denied a tool that is there", what);
+            }
             if let Some(lack) = cause::lacks(said, server) {
                 let what = format!("{canary} of `{server}` at {at:.1} s {lack}: {said:?}");
                 complaints.add("unexplained", what);
@@ -93,6 +98,12 @@ fn judge_call(call: &Call, history: &History, complaints: &mut Complaints) {
             }
         }
     }
+}
+
+/// Is it in the configuration only now and then?
+fn is_strange(call: &Call, history: &History) -> bool {
+    let comes_and_goes = |it: &Hit| it.kind == Kind::NewServer && it.servers.contains(&call.server);
+    history.hits.iter().any(comes_and_goes)
 }
 
 /// Is the server a bad one, or was it hit by something that makes calls fail?
@@ -289,11 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn that_there_is_no_such_tool_is_true_only_of_servers_that_come_and_go() {
+        let mut history = of_call(failed("there is no tool `mcp__alpha__echo`"));
+        history.manners.insert("alpha".to_owned(), Manner::Bad);
+        let wrong =
+            "denied a tool that is there: c1 of `alpha` at 11.0 s, whose server is configured";
+        check(history.clone(), &[wrong]);
+        history.hits.push(hit(Kind::NewServer, 11, 11, Some(12)));
+        check(history, &[]);
+    }
+
+    #[test]
     fn a_good_server_fails_only_while_something_hits_it() {
         let during = |hits: Vec<Hit>| History { hits, ..of_call(failed(BROKE)) };
-        let reason = format!(
-            "failed for no reason: c1 of `alpha` at 11.0 s, no fault hit it: {BROKE}"
-        );
+        let reason =
+            format!("failed for no reason: c1 of `alpha` at 11.0 s, no fault hit it: {BROKE}");
         check(during(Vec::new()), &[&reason]);
         check(during(vec![hit(Kind::KillProgram, 11, 11, Some(12))]), &[]);
         check(during(vec![hit(Kind::KillProgram, 8, 8, Some(10))]), &[]);
@@ -338,7 +359,8 @@ mod tests {
 
     #[test]
     fn what_is_held_beyond_the_bounds_is_a_leak() {
-        let before = Vitals { files: 50, threads: 8, memory: 60_000, processes: 9, ..Vitals::default() };
+        let before =
+            Vitals { files: 50, threads: 8, memory: 60_000, processes: 9, ..Vitals::default() };
         let after = |vitals| History { vitals: [before, vitals], ..History::default() };
         check(after(before), &[]);
         let leaking = Vitals {

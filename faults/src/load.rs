@@ -39,6 +39,11 @@ impl Ledger {
         Ledger { start: Instant::now(), address: address.to_owned(), calls, number }
     }
 
+    /// Where calls go.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// How long the run has lasted.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
@@ -195,7 +200,9 @@ mod tests {
     }
 
     fn answer(text: &str, more: &str) -> String {
-        format!(r#"{{"id": 7, "result": {{"content": [{{"type": "text", "text": "{text}"}}]{more}}}}}"#)
+        format!(
+            r#"{{"id": 7, "result": {{"content": [{{"type": "text", "text": "{text}"}}]{more}}}}}"#
+        )
     }
 
     #[test]

@@ -60,7 +60,9 @@ fn wish(words: &[&str]) -> Result<Wish, Failure> {
             ("--seconds", Some(seconds @ LEAST_SECONDS..)) => wish.seconds = seconds,
             ("--seed", Some(seed)) => wish.seed = seed,
             _ => {
-                let what = format!("`{word}` is not understood; at least {LEAST_SECONDS} seconds\n{USAGE}");
+                let what = format!(
+                    "`{word}` is not understood; at least {LEAST_SECONDS} seconds\n{USAGE}"
+                );
                 return Err(Failure::because(what));
             }
         }
@@ -70,7 +72,8 @@ fn wish(words: &[&str]) -> Result<Wish, Failure> {
 
 fn inside(wish: Wish) -> Result<ExitCode, Failure> {
     println!("{} seconds of faults, seed {}", wish.seconds, wish.seed);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of("no runtime", error))?;
     let history = runtime.block_on(run::run(wish))?;
     println!("\n{}", report::figures(&history));

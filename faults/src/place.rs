@@ -29,12 +29,32 @@ pub fn own_program() -> Result<PathBuf, Failure> {
     env::current_exe().map_err(|error| Failure::of("this program does not know itself", error))
 }
 
-/// Starts this program again, in network, mount and process namespaces of its own. Whatever becomes of it, everything in
-/// them ends with it. A shell is the first process there, because that one has to bury what others leave.
+/// The namespaces that a run is in: networks, mounts and processes of its own.
+const APART: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// A command in namespaces of its own. Whatever becomes of it, everything in them ends with it.
+fn apart() -> Vec<&'static str> {
+    let mut words = vec!["unshare"];
+    if !rustix::process::getuid().is_root() {
+        // Who is not root is root in there, where the system lets people have that.
+        words.extend(["--user", "--map-root-user"]);
+    }
+    words.extend(APART);
+    words
+}
+
+/// Starts this program again, in namespaces of its own. A shell is the first process there, because that one has to bury
+/// what others leave.
 pub fn enter(arguments: &[String]) -> Result<ExitCode, Failure> {
-    let mut command = Command::new("unshare");
+    let words = apart();
+    system::run(&[&words[..], &["true"]].concat()).map_err(|failure| {
+        Failure::because(format!(
+            "faults need namespaces of their own, as root has them: {failure}"
+        ))
+    })?;
+    let mut command = Command::new(words[0]);
     command
-        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(&words[1..])
         .args(["sh", "-c", "\"$@\"; exit $?", "sh"])
         .arg(own_program()?)
         .arg(INSIDE)
@@ -60,7 +80,8 @@ impl Place {
     pub fn prepare() -> Result<Place, Failure> {
         let swb = own_program()?.with_file_name("swb");
         if !swb.is_file() {
-            let what = format!("there is no `{}`; start this as `cargo xtask faults`", swb.display());
+            let what =
+                format!("there is no `{}`; start this as `cargo xtask faults`", swb.display());
             return Err(Failure::because(what));
         }
         let clock = CLOCKS.iter().map(PathBuf::from).find(|it| it.is_file());

@@ -26,7 +26,8 @@ struct Known {
 
 /// Runs until standard input ends. Orders are `open NAME` (answered with a port), `to NAME PORT`, `slow` and `fast`.
 pub fn run() -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     let known = Arc::new(Mutex::new(Known::default()));
     for line in io::stdin().lock().lines() {

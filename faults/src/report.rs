@@ -19,7 +19,11 @@ pub fn figures(history: &History) -> String {
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count()).max().unwrap_or(0)
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|it| it.chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
@@ -42,14 +46,16 @@ fn words<const N: usize>(cells: [&str; N]) -> Vec<String> {
 }
 
 fn calls(history: &History) -> String {
-    let mut rows = vec![words(["server", "kind", "sent", "answered", "failed", "median ms", "worst ms"])];
+    let mut rows =
+        vec![words(["server", "kind", "sent", "answered", "failed", "median ms", "worst ms"])];
     let mut all = [0; 3];
     for (server, manner) in &history.manners {
         let calls: Vec<_> = history.calls.iter().filter(|it| &it.server == server).collect();
         let answered = calls.iter().filter(|it| it.outcome == Outcome::Echoed).count();
         let mut times: Vec<Duration> = calls.iter().map(|it| it.ended - it.sent).collect();
         times.sort_unstable();
-        let ms = |it: Option<&Duration>| it.map_or("–".to_owned(), |it| it.as_millis().to_string());
+        let ms =
+            |it: Option<&Duration>| it.map_or("–".to_owned(), |it| it.as_millis().to_string());
         for (sum, count) in all.iter_mut().zip([calls.len(), answered, calls.len() - answered]) {
             *sum += count;
         }

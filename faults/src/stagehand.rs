@@ -177,13 +177,15 @@ impl Stagehand<'_> {
         let mut hit = self.begin(planned.kind, &all);
         self.place.set_clock(ahead)?;
         if !self.sees(ahead).await {
-            hit.objections.push(format!("the program does not see a clock that is {ahead:+} s off"));
+            hit.objections
+                .push(format!("the program does not see a clock that is {ahead:+} s off"));
         }
         sleep(planned.lasts).await;
         self.place.set_clock(0)?;
         self.end(&mut hit, &all).await;
         if !self.sees(0).await {
-            hit.objections.push("the program does not see that the clock is right again".to_owned());
+            hit.objections
+                .push("the program does not see that the clock is right again".to_owned());
         }
         Ok(hit)
     }
@@ -211,7 +213,8 @@ impl Stagehand<'_> {
         let gone = async {
             loop {
                 let outcome = self.ledger.call(&guest, &Manners::Modern, &mut dice).await;
-                if matches!(outcome, Outcome::Failed(said) if cause::of(&said) == Cause::NoSuchTool) {
+                if matches!(outcome, Outcome::Failed(said) if cause::of(&said) == Cause::NoSuchTool)
+                {
                     return;
                 }
                 sleep(ASK_AGAIN).await;
@@ -286,7 +289,11 @@ impl Stagehand<'_> {
     fn begin(&self, kind: Kind, members: &[&Member]) -> Hit {
         let now = self.ledger.now();
         let servers: Vec<String> = members.iter().map(|it| it.name.to_owned()).collect();
-        let who = if servers.len() > 5 { format!("{} servers", servers.len()) } else { servers.join(", ") };
+        let who = if servers.len() > 5 {
+            format!("{} servers", servers.len())
+        } else {
+            servers.join(", ")
+        };
         println!("{:7.1} s  {kind}: {who}", now.as_secs_f64());
         Hit { kind, servers, began: now, lifted: now, recovered: None, objections: Vec::new() }
     }

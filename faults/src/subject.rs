@@ -64,7 +64,8 @@ impl Subject {
     /// The process of a server that it started, by words that only that one was started with.
     pub fn program(&self, words: &str) -> Option<u32> {
         let all = system::processes();
-        let found = all.into_iter().find(|it| it.parent == self.number() && it.line.contains(words));
+        let found =
+            all.into_iter().find(|it| it.parent == self.number() && it.line.contains(words));
         found.map(|it| it.number)
     }
 
@@ -167,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_metric_is_summed_over_its_labels_and_not_over_its_namesakes() {
-        let page = "# TYPE m gauge\nm{server=\"a\"} 2\nm{server=\"b}\"} 1\nm_more{x=\"y\"} 9\nn 4\n";
+        let page =
+            "# TYPE m gauge\nm{server=\"a\"} 2\nm{server=\"b}\"} 1\nm_more{x=\"y\"} 9\nn 4\n";
         assert_eq!((sum(page, "m"), sum(page, "n"), sum(page, "o")), (3, 4, 0));
     }
 }

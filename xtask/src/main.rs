@@ -3,6 +3,7 @@
 
 mod conformance;
 mod failure;
+mod faults;
 mod run;
 mod servers;
 mod test;
@@ -32,6 +33,9 @@ Chores:
   conformance server [--upstream-only | --url URL] [--subject PART] [WORD...]
                     the same for the server suite: against the gateway, against what stands behind it, or elsewhere;
                     only servers whose title in the table holds PART
+  faults [--seconds N] [--seed N]
+                    break what `swb` stands on while it works, and judge what became of every call; needs Linux
+                    and root, or leave to make namespaces
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
@@ -64,6 +68,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         "conformance" => conformance::run(&Workshop::from_environment()?, rest),
+        "faults" => faults::run(&Workshop::from_environment()?, rest),
         "docs" => docs(&Workshop::from_environment()?, rest),
         "pictures" => pictures(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),

@@ -24,12 +24,14 @@ const NODE_CHECK: &str = "process.exit(Number(process.versions.node.split('.')[0
 const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
 
-/// A program that servers run on, and the packages of the system that hold it.
-struct Runtime {
-    needed: &'static str,
+/// A program of the system that something runs on, and the packages that hold it.
+pub struct Runtime {
+    /// What it is called where it is missing.
+    pub needed: &'static str,
     /// Ends well where the program is there and new enough.
-    check: &'static [&'static str],
-    packages: &'static [&'static str],
+    pub check: &'static [&'static str],
+    /// The packages, as the system's package manager knows them.
+    pub packages: &'static [&'static str],
 }
 
 const NODE: Runtime = Runtime {
@@ -128,7 +130,7 @@ fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolErro
 
 impl Runtime {
     /// Asks the system's package manager for what is missing.
-    fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
+    pub fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
         if self.is_there(workshop) {
             return Ok(());
         }

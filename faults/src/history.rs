@@ -66,8 +66,12 @@ pub struct Hit {
 /// What a process holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vitals {
-    /// Open files.
+    /// Open files, with everything that counts as one.
     pub files: usize,
+    /// Those of them that are connections.
+    pub sockets: usize,
+    /// Those of them that are pipes to programs.
+    pub pipes: usize,
     /// Threads.
     pub threads: usize,
     /// Memory, in kilobytes.
@@ -102,6 +106,10 @@ pub struct History {
     pub hits: Vec<Hit>,
     /// How often servers were told to do what may not be done twice, by canary and server.
     pub carried_out: BTreeMap<String, usize>,
+    /// The good servers that do not answer in the end, and how.
+    pub rollcall: Vec<String>,
+    /// What the program said on standard error.
+    pub words: String,
     /// The process before the faults, and after them.
     pub vitals: [Vitals; 2],
     /// How it ended, each time.

@@ -12,7 +12,7 @@ const PAUSES: [u64; 5] = [1, 2, 4, 8, 16];
 /// A connection that stood this long begins the pauses anew.
 const STEADY: Duration = Duration::from_secs(30);
 /// What a pause does not count: starting a program, or reaching a server, and one call, on a busy machine.
-pub const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(10);
 /// How long an attempt may go on over a link that was cut meanwhile: the `timeout` of every server in the run.
 pub const ATTEMPT: Duration = Duration::from_secs(8);
 /// A call that ends this soon after a fault may still be one that the fault has hit.
@@ -37,6 +37,9 @@ pub fn judge(history: &History) -> Vec<String> {
     }
     for (index, hit) in history.hits.iter().enumerate() {
         judge_hit(hit, bound(&history.hits, index), &mut complaints);
+    }
+    for missing in &history.rollcall {
+        complaints.add("missing in the end", missing.clone());
     }
     judge_vitals(&history.vitals, &mut complaints);
     for farewell in &history.farewells {
@@ -336,10 +339,10 @@ mod tests {
     #[test]
     fn a_server_comes_back_within_the_pause_that_is_stated() {
         let history = |hit: Hit| History { hits: vec![hit], ..History::default() };
-        check(history(hit(Kind::KillProgram, 10, 10, Some(16))), &[]);
+        check(history(hit(Kind::KillProgram, 10, 10, Some(21))), &[]);
         check(
-            history(hit(Kind::KillProgram, 10, 10, Some(17))),
-            &["late recovery: kill a program (alpha) at 10.0 s: 7.0 s, not within 6s"],
+            history(hit(Kind::KillProgram, 10, 10, Some(22))),
+            &["late recovery: kill a program (alpha) at 10.0 s: 12.0 s, not within 11s"],
         );
         check(
             history(hit(Kind::StopProgram, 10, 12, None)),
@@ -352,7 +355,7 @@ mod tests {
         let kill = |began: u64| hit(Kind::KillProgram, began, began, Some(began + 1));
         let hits = [kill(10), kill(20), kill(30), kill(90)];
         let bounds: Vec<Duration> = (0..hits.len()).map(|index| bound(&hits, index)).collect();
-        assert_eq!(bounds, [seconds(6), seconds(7), seconds(9), seconds(6)]);
+        assert_eq!(bounds, [seconds(11), seconds(12), seconds(14), seconds(11)]);
         let outages = [0, 1, 2, 3, 7, 15, 100].map(|it| pause_after(seconds(it)).as_secs());
         assert_eq!(outages, [1, 2, 2, 4, 8, 16, 16]);
     }
@@ -370,10 +373,17 @@ mod tests {
             processes: 10,
             in_flight: 1,
             sessions: 2,
+            ..before
         };
         assert_eq!(judge(&after(leaking)).len(), 6);
         let files = Vitals { files: 63, ..before };
         check(after(files), &["leak: 63 open files after 50, more than 12 beyond"]);
+    }
+
+    #[test]
+    fn who_does_not_answer_in_the_end_is_missing() {
+        let history = History { rollcall: vec!["`alpha`: no".to_owned()], ..History::default() };
+        check(history, &["missing in the end: `alpha`: no"]);
     }
 
     #[test]

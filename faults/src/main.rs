@@ -82,6 +82,7 @@ fn inside(wish: Wish) -> Result<ExitCode, Failure> {
         println!("nothing is wrong: every call was answered once or failed with a reason");
         return Ok(ExitCode::SUCCESS);
     }
+    println!("what `swb` said:\n{}", history.words);
     println!("{} complaints (seed {}):", complaints.len(), wish.seed);
     complaints.iter().for_each(|it| println!("  {it}"));
     Ok(ExitCode::FAILURE)

@@ -75,7 +75,8 @@ fn calls(history: &History) -> String {
 }
 
 fn failures(history: &History) -> String {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    const SHOWN: usize = 100;
+    let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
     for call in &history.calls {
         let why = match &call.outcome {
             Outcome::Echoed => continue,
@@ -84,11 +85,20 @@ fn failures(history: &History) -> String {
             Outcome::Broken(_) => "broken off".to_owned(),
             Outcome::Never => "lost".to_owned(),
         };
-        *counts.entry(why).or_default() += 1;
+        let said = match &call.outcome {
+            Outcome::Failed(said) | Outcome::Foreign(said) | Outcome::Broken(said) => said.as_str(),
+            Outcome::Echoed | Outcome::Never => "",
+        };
+        let example = || said.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        counts.entry(why).or_insert_with(|| (0, example())).0 += 1;
     }
     let mut rows = vec![words(["why calls failed", "calls"])];
-    rows.extend(counts.into_iter().map(|(why, count)| vec![why, count.to_string()]));
-    table(&rows)
+    let mut examples = String::from("for example:\n");
+    for (why, (count, example)) in counts {
+        examples.push_str(&format!("  {example}\n"));
+        rows.push(vec![why, count.to_string()]);
+    }
+    table(&rows) + &examples
 }
 
 fn faults(history: &History) -> String {
@@ -131,6 +141,8 @@ fn vitals(history: &History) -> String {
     table(&[
         words(["what `swb` holds", "before", "after", "allowed"]),
         row("open files", |it| it.files as u64, MORE_FILES as u64),
+        row("– connections", |it| it.sockets as u64, MORE_FILES as u64),
+        row("– pipes", |it| it.pipes as u64, MORE_FILES as u64),
         row("threads", |it| it.threads as u64, MORE_THREADS as u64),
         row("memory, kB", |it| it.memory, MORE_MEMORY),
         row("processes", |it| it.processes as u64, 0),

@@ -136,7 +136,9 @@ async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Res
 
     println!("{:7.1} s  calm; settling", ledger.now().as_secs_f64());
     history.vitals[1] = subject.settled(&far.processes(), history.vitals[0]).await?;
+    history.rollcall = roll_call(&ledger, members).await;
     history.calls = ledger.calls();
+    history.words = fs::read_to_string(place.words()).unwrap_or_default();
     history.farewells.push(subject.end(Signal::TERM, &far.processes()).await?);
     Ok(())
 }
@@ -173,6 +175,19 @@ async fn all_answer(ledger: &Ledger, members: &[Member]) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+/// The good servers that do not answer in the end, when nothing hits them any more.
+async fn roll_call(ledger: &Ledger, members: &[Member]) -> Vec<String> {
+    let mut dice = Dice::new(0, 1);
+    let mut missing = Vec::new();
+    for member in members.iter().filter(|it| it.manner == Manner::Good) {
+        let outcome = ledger.call(member, &Manners::Modern, &mut dice).await;
+        if outcome != Outcome::Echoed {
+            missing.push(format!("`{}`: {outcome:?}", member.name));
+        }
+    }
+    missing
 }
 
 /// How often servers heard each canary. Not those of other people, who keep no journal, nor one that forgets sessions: it

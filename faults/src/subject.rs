@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::exchange;
 use crate::failure::Failure;
 use crate::history::{Farewell, Vitals};
-use crate::judge::{MORE_FILES, MORE_THREADS};
+use crate::judge::MORE_THREADS;
 use crate::place::Place;
 use crate::system;
 
@@ -76,6 +76,11 @@ impl Subject {
             let entries = fs::read_dir(format!("/proc/{number}/{what}"));
             entries.map(Iterator::count).map_err(|error| Failure::of("`swb` is gone", error))
         };
+        let open = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+        let open: Vec<String> = open
+            .filter_map(|it| Some(fs::read_link(it.path()).ok()?.display().to_string()))
+            .collect();
+        let of_kind = |kind: &str| open.iter().filter(|it| it.starts_with(kind)).count();
         let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
         let memory = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
         let memory = memory.and_then(|it| it.split_whitespace().next()?.parse().ok());
@@ -84,8 +89,18 @@ impl Subject {
         if !page.body.contains("switchboard_tool_calls_in_flight") {
             return Err(Failure::because(format!("metrics lack calls in flight: {}", page.body)));
         }
+        if std::env::var_os("SWB_FAULTS_DEBUG").is_some() {
+            let state = page
+                .body
+                .lines()
+                .filter(|it| it.starts_with("switchboard_server_state") && it.ends_with(" 1"));
+            state.for_each(|it| eprintln!("{it}"));
+            system::strangers(known).iter().for_each(|it| eprintln!("{it:?}"));
+        }
         Ok(Vitals {
             files: count("fd")?,
+            sockets: of_kind("socket:"),
+            pipes: of_kind("pipe:"),
             threads: count("task")?,
             memory: memory.ok_or_else(|| Failure::because("`swb` has no memory"))?,
             processes: system::strangers(known).len(),
@@ -100,7 +115,7 @@ impl Subject {
         let start = Instant::now();
         loop {
             let now = self.vitals(known).await?;
-            let is_settled = now.files <= before.files + MORE_FILES
+            let is_settled = now.files <= before.files
                 && now.threads <= before.threads + MORE_THREADS
                 && now.processes <= before.processes
                 && now.in_flight + now.sessions == 0;

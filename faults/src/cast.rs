@@ -12,7 +12,9 @@ use crate::judge::ATTEMPT;
 
 /// What a call that has to end in vain may take, in milliseconds.
 const IN_VAIN: u64 = 1_500;
-/// The tool that a call is for.
+/// What a server that is slow to start may take on a busy machine, in milliseconds.
+const HEAVY: u64 = 60_000;
+/// The method whose answers go wrong.
 const CALL: &str = "tools/call";
 /// The server that comes and goes.
 pub const GUEST: &str = "guest";
@@ -133,8 +135,11 @@ pub fn pick<'a>(members: &'a [Member], dice: &mut Dice) -> &'a Member {
 
 /// A server's entry; `url` is where it is, for those that are somewhere.
 pub fn entry(member: &Member, url: &str, mark: &str) -> Json {
-    let quick = ["mute", "liar"].contains(&member.name);
-    let timeout = if quick { IN_VAIN } else { ATTEMPT.as_millis() as u64 };
+    let timeout = match (member.stage, member.name) {
+        (_, "mute" | "liar") => IN_VAIN,
+        (Stage::Real, _) => HEAVY,
+        (Stage::Program | Stage::Remote(_) | Stage::Login, _) => ATTEMPT.as_millis() as u64,
+    };
     // Programs have a clock of their own: only ours is set.
     let env = json!({"LD_PRELOAD": "", "SWB_FAULTS_EDITION": mark});
     match member.stage {

@@ -106,6 +106,8 @@ pub struct History {
     pub hits: Vec<Hit>,
     /// How often servers were told to do what may not be done twice, by canary and server.
     pub carried_out: BTreeMap<String, usize>,
+    /// How long all servers together took to be there at the beginning, when nothing was wrong.
+    pub beginning: Duration,
     /// The good servers that do not answer in the end, and how.
     pub rollcall: Vec<String>,
     /// What the program said on standard error.

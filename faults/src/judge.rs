@@ -11,7 +11,8 @@ use crate::history::{Call, Farewell, History, Hit, Manner, Outcome, Vitals};
 const PAUSES: [u64; 5] = [1, 2, 4, 8, 16];
 /// A connection that stood this long begins the pauses anew.
 const STEADY: Duration = Duration::from_secs(30);
-/// What a pause does not count: starting a program, or reaching a server, and one call, on a busy machine.
+/// What a pause does not count: starting a program, or reaching a server, and one call. A busy machine needs longer; how
+/// much longer, the beginning of the run shows.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long an attempt may go on over a link that was cut meanwhile: the `timeout` of every server in the run.
 pub const ATTEMPT: Duration = Duration::from_secs(8);
@@ -36,7 +37,7 @@ pub fn judge(history: &History) -> Vec<String> {
         complaints.add("carried out twice", format!("{call} was carried out {times} times"));
     }
     for (index, hit) in history.hits.iter().enumerate() {
-        judge_hit(hit, bound(&history.hits, index), &mut complaints);
+        judge_hit(hit, bound(history, index), &mut complaints);
     }
     for missing in &history.rollcall {
         complaints.add("missing in the end", missing.clone());
@@ -123,7 +124,8 @@ fn is_excused(call: &Call, history: &History) -> bool {
 }
 
 /// How long a server may take to be there again after the fault is over.
-pub fn bound(hits: &[Hit], index: usize) -> Duration {
+pub fn bound(history: &History, index: usize) -> Duration {
+    let (hits, grace) = (&history.hits, GRACE + history.beginning);
     let hit = &hits[index];
     let outage = hit.lifted.saturating_sub(hit.began);
     match hit.kind {
@@ -137,10 +139,10 @@ pub fn bound(hits: &[Hit], index: usize) -> Duration {
         | Kind::BrokenFile
         | Kind::NewServer
         | Kind::ChangedServer
-        | Kind::DeadTokens => GRACE,
-        Kind::KillProgram => pause(row(hits, index)) + GRACE,
-        Kind::KillRemote | Kind::NoTokens => pause_after(outage) + GRACE,
-        Kind::SilentLink | Kind::NoLink => pause_after(outage) + ATTEMPT + GRACE,
+        | Kind::DeadTokens => grace,
+        Kind::KillProgram => pause(row(hits, index)) + grace,
+        Kind::KillRemote | Kind::NoTokens => pause_after(outage) + grace,
+        Kind::SilentLink | Kind::NoLink => pause_after(outage) + ATTEMPT + grace,
     }
 }
 
@@ -353,9 +355,12 @@ mod tests {
     #[test]
     fn pauses_grow_with_failures_in_a_row_and_with_the_outage() {
         let kill = |began: u64| hit(Kind::KillProgram, began, began, Some(began + 1));
-        let hits = [kill(10), kill(20), kill(30), kill(90)];
-        let bounds: Vec<Duration> = (0..hits.len()).map(|index| bound(&hits, index)).collect();
+        let hits = vec![kill(10), kill(20), kill(30), kill(90)];
+        let history = History { hits, ..History::default() };
+        let bounds: Vec<Duration> = (0..4).map(|index| bound(&history, index)).collect();
         assert_eq!(bounds, [seconds(11), seconds(12), seconds(14), seconds(11)]);
+        let slow = History { beginning: seconds(20), ..history };
+        assert_eq!(bound(&slow, 0), seconds(31));
         let outages = [0, 1, 2, 3, 7, 15, 100].map(|it| pause_after(seconds(it)).as_secs());
         assert_eq!(outages, [1, 2, 2, 4, 8, 16, 16]);
     }

@@ -20,7 +20,7 @@ pub const CLIENTS: u64 = 24;
 /// The longest pause between two calls of a client, in milliseconds.
 const PAUSE: u64 = 60;
 /// A call that has no answer by then has none: it may wait for a connection, and be asked three times.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where calls are written down. Clones share it.
 #[derive(Debug, Clone)]

@@ -28,7 +28,7 @@ const TOKEN_LIFE: u64 = 40;
 /// Calls that are made before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(8);
 /// How long every server may take to be there at the beginning.
-const BEGINNING: Duration = Duration::from_secs(60);
+const BEGINNING: Duration = Duration::from_secs(180);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is wanted of a run.
@@ -102,6 +102,7 @@ async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Res
     let subject = Subject::start(place)?;
     let ledger = Ledger::new(&subject.address);
     all_answer(&ledger, members).await?;
+    history.beginning = ledger.now();
     let records = RecordFile::find(&place.disk())?;
     let load = Load::begin(&ledger, members, wish.seed);
     sleep(WARM_UP).await;

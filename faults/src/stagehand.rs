@@ -26,12 +26,12 @@ use crate::subject::Subject;
 use crate::system;
 
 /// After so long a server is not waited for any more.
-const GIVE_UP: Duration = Duration::from_secs(60);
+const GIVE_UP: Duration = Duration::from_secs(90);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// How far the clock jumps, in seconds.
 const JUMPS: [i64; 4] = [40, 400, 4_000, 90_000];
 /// How long the program may take to see another time: the clock library looks once a second.
-const SEES_CLOCK: Duration = Duration::from_secs(3);
+const SEES_CLOCK: Duration = Duration::from_secs(10);
 
 /// What faults are done to.
 #[derive(Debug)]

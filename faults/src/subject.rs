@@ -89,14 +89,6 @@ impl Subject {
         if !page.body.contains("switchboard_tool_calls_in_flight") {
             return Err(Failure::because(format!("metrics lack calls in flight: {}", page.body)));
         }
-        if std::env::var_os("SWB_FAULTS_DEBUG").is_some() {
-            let state = page
-                .body
-                .lines()
-                .filter(|it| it.starts_with("switchboard_server_state") && it.ends_with(" 1"));
-            state.for_each(|it| eprintln!("{it}"));
-            system::strangers(known).iter().for_each(|it| eprintln!("{it:?}"));
-        }
         Ok(Vitals {
             files: count("fd")?,
             sockets: of_kind("socket:"),

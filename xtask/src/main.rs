@@ -24,7 +24,8 @@ Switchboard's own chores
 Usage: cargo xtask <CHORE> [ARGUMENTS...]
 
 Chores:
-  test [FILTER...]  format, lints, spelling, licences, then every test; FILTER goes to nextest
+  test [FILTER...]  format, lints, spelling, licences, two minutes of faults, then every test; FILTER goes to nextest,
+                    and leaves the faults out
   check             the same
   tidy              only the walls: who may use what, and where
   servers           install the servers of other people that tests talk to

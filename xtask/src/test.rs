@@ -1,6 +1,7 @@
 //! Every check the project has, cheap ones first and the tests last.
 
 use crate::failure::Failure;
+use crate::faults;
 use crate::run::{self, Closing, Step};
 use crate::servers;
 use crate::tools::{self, Tools};
@@ -10,6 +11,7 @@ use crate::workshop::Workshop;
 pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
     let tools = tools::prepare(workshop)?;
     servers::prepare(workshop)?;
+    faults::prepare(workshop)?;
     run::all(steps(workshop, &tools, filters))?;
     Ok(())
 }
@@ -21,21 +23,42 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
     let doctests = "test --doc --workspace --locked --quiet";
     let mut nextest = workshop.cargo("nextest run --workspace --locked");
     nextest.args(filters).env(servers::VARIABLE, servers::folder(workshop));
-    vec![
+    let [programs, faults] = faults::steps(workshop);
+    let mut steps = vec![
         Step::new("format", workshop.cargo("fmt --all --check"), Closing::Timed),
         Step::new("lints", workshop.cargo(clippy), Closing::Timed),
         Step::new("spelling", workshop.program(&tools.typos), Closing::Timed),
         Step::new("dependencies", workshop.cargo(deny), Closing::Timed),
         // nextest runs none of these.
         Step::new("examples in docs", workshop.cargo(doctests), Closing::Timed),
-        Step::new("tests", nextest, Closing::OwnSummary),
-    ]
+    ];
+    // Two minutes, which whoever picks single tests does not want to wait for.
+    if filters.is_empty() {
+        steps.extend([programs, faults]);
+    }
+    steps.push(Step::new("tests", nextest, Closing::OwnSummary));
+    steps
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn without_filters_faults_come_before_the_tests() {
+        let tools = Tools { typos: "typos".into() };
+        let lines: Vec<String> =
+            steps(&Workshop::at(Path::new(".")), &tools, &[]).iter().map(Step::line).collect();
+        assert_eq!(
+            lines[5..],
+            [
+                "cargo build --workspace --bins --examples --locked",
+                "swb-faults --seconds 120",
+                "cargo nextest run --workspace --locked",
+            ]
+        );
+    }
 
     #[test]
     fn tests_come_last_and_get_the_filters() {

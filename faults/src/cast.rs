@@ -11,7 +11,7 @@ use crate::history::Manner;
 use crate::judge::ATTEMPT;
 
 /// What a call that has to end in vain may take, in milliseconds.
-const IN_VAIN: u64 = 1_500;
+const IN_VAIN: u64 = 4_000;
 /// What a server that is slow to start may take on a busy machine, in milliseconds.
 const HEAVY: u64 = 60_000;
 /// The method whose answers go wrong.
@@ -107,8 +107,8 @@ pub fn members(journals: &Path) -> Vec<Member> {
             .bad(10),
         Member::new("crasher", program, Script::legacy()).bad(4),
         Member::new("half", program, on_calls(Quirk::HalfALine)).bad(1),
-        Member::new("mute", program, on_calls(Quirk::NeverAnswers)).bad(2),
-        Member::new("liar", program, on_calls(Quirk::WrongIds)).bad(2),
+        Member::new("mute", program, on_calls(Quirk::NeverAnswers)).bad(1),
+        Member::new("liar", program, on_calls(Quirk::WrongIds)).bad(1),
     ];
     for member in &mut all {
         let journal = journals.join(member.name);

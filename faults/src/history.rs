@@ -59,6 +59,8 @@ pub struct Hit {
     pub lifted: Duration,
     /// When everybody that was hit answered again.
     pub recovered: Option<Duration>,
+    /// How many wanted each processor meanwhile, in hundredths.
+    pub crowd: u32,
     /// What is wrong with the fault itself, or was seen to be wrong during it.
     pub objections: Vec<String>,
 }
@@ -106,8 +108,6 @@ pub struct History {
     pub hits: Vec<Hit>,
     /// How often servers were told to do what may not be done twice, by canary and server.
     pub carried_out: BTreeMap<String, usize>,
-    /// How long all servers together took to be there at the beginning, when nothing was wrong.
-    pub beginning: Duration,
     /// The good servers that do not answer in the end, and how.
     pub rollcall: Vec<String>,
     /// What the program said on standard error.

@@ -11,9 +11,9 @@ use crate::history::{Call, Farewell, History, Hit, Manner, Outcome, Vitals};
 const PAUSES: [u64; 5] = [1, 2, 4, 8, 16];
 /// A connection that stood this long begins the pauses anew.
 const STEADY: Duration = Duration::from_secs(30);
-/// What a pause does not count: starting a program, or reaching a server, and one call. A busy machine needs longer; how
-/// much longer, the beginning of the run shows.
-pub const GRACE: Duration = Duration::from_secs(10);
+/// What a pause does not count: starting a program, or reaching a server, and one call. Where more want to run than there
+/// are processors, everything takes longer in proportion.
+pub const GRACE: Duration = Duration::from_secs(5);
 /// How long an attempt may go on over a link that was cut meanwhile: the `timeout` of every server in the run.
 pub const ATTEMPT: Duration = Duration::from_secs(8);
 /// A call that ends this soon after a fault may still be one that the fault has hit.
@@ -37,7 +37,7 @@ pub fn judge(history: &History) -> Vec<String> {
         complaints.add("carried out twice", format!("{call} was carried out {times} times"));
     }
     for (index, hit) in history.hits.iter().enumerate() {
-        judge_hit(hit, bound(history, index), &mut complaints);
+        judge_hit(hit, bound(&history.hits, index), &mut complaints);
     }
     for missing in &history.rollcall {
         complaints.add("missing in the end", missing.clone());
@@ -124,9 +124,9 @@ fn is_excused(call: &Call, history: &History) -> bool {
 }
 
 /// How long a server may take to be there again after the fault is over.
-pub fn bound(history: &History, index: usize) -> Duration {
-    let (hits, grace) = (&history.hits, GRACE + history.beginning);
+pub fn bound(hits: &[Hit], index: usize) -> Duration {
     let hit = &hits[index];
+    let grace = GRACE * hit.crowd.max(100) / 100;
     let outage = hit.lifted.saturating_sub(hit.began);
     match hit.kind {
         // It answers as soon as it goes on, or as soon as the link carries.
@@ -250,6 +250,7 @@ mod tests {
             began: seconds(began),
             lifted: seconds(lifted),
             recovered: recovered.map(seconds),
+            crowd: 100,
             objections: Vec::new(),
         }
     }
@@ -341,10 +342,10 @@ mod tests {
     #[test]
     fn a_server_comes_back_within_the_pause_that_is_stated() {
         let history = |hit: Hit| History { hits: vec![hit], ..History::default() };
-        check(history(hit(Kind::KillProgram, 10, 10, Some(21))), &[]);
+        check(history(hit(Kind::KillProgram, 10, 10, Some(16))), &[]);
         check(
-            history(hit(Kind::KillProgram, 10, 10, Some(22))),
-            &["late recovery: kill a program (alpha) at 10.0 s: 12.0 s, not within 11s"],
+            history(hit(Kind::KillProgram, 10, 10, Some(17))),
+            &["late recovery: kill a program (alpha) at 10.0 s: 7.0 s, not within 6s"],
         );
         check(
             history(hit(Kind::StopProgram, 10, 12, None)),
@@ -355,12 +356,11 @@ mod tests {
     #[test]
     fn pauses_grow_with_failures_in_a_row_and_with_the_outage() {
         let kill = |began: u64| hit(Kind::KillProgram, began, began, Some(began + 1));
-        let hits = vec![kill(10), kill(20), kill(30), kill(90)];
-        let history = History { hits, ..History::default() };
-        let bounds: Vec<Duration> = (0..4).map(|index| bound(&history, index)).collect();
-        assert_eq!(bounds, [seconds(11), seconds(12), seconds(14), seconds(11)]);
-        let slow = History { beginning: seconds(20), ..history };
-        assert_eq!(bound(&slow, 0), seconds(31));
+        let mut hits = [kill(10), kill(20), kill(30), kill(90)];
+        let bounds: Vec<Duration> = (0..hits.len()).map(|index| bound(&hits, index)).collect();
+        assert_eq!(bounds, [seconds(6), seconds(7), seconds(9), seconds(6)]);
+        hits[0].crowd = 300;
+        assert_eq!(bound(&hits, 0), seconds(16), "three want each processor");
         let outages = [0, 1, 2, 3, 7, 15, 100].map(|it| pause_after(seconds(it)).as_secs());
         assert_eq!(outages, [1, 2, 2, 4, 8, 16, 16]);
     }

@@ -105,7 +105,7 @@ fn faults(history: &History) -> String {
     let mut kinds: BTreeMap<Kind, Vec<(Option<Duration>, Duration)>> = BTreeMap::new();
     for (index, hit) in history.hits.iter().enumerate() {
         let took = hit.recovered.map(|it| it.saturating_sub(hit.lifted));
-        kinds.entry(hit.kind).or_default().push((took, judge::bound(history, index)));
+        kinds.entry(hit.kind).or_default().push((took, judge::bound(&history.hits, index)));
     }
     let mut rows = vec![words(["fault", "times", "recovered", "median s", "worst s", "allowed s"])];
     for (kind, hits) in kinds {

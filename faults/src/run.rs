@@ -102,7 +102,6 @@ async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Res
     let subject = Subject::start(place)?;
     let ledger = Ledger::new(&subject.address);
     all_answer(&ledger, members).await?;
-    history.beginning = ledger.now();
     let records = RecordFile::find(&place.disk())?;
     let load = Load::begin(&ledger, members, wish.seed);
     sleep(WARM_UP).await;

@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::far_side::{End, FarSide};
 use crate::fault::{Kind, Plan, Planned};
 use crate::history::{Hit, Manner, Outcome};
-use crate::judge::GRACE;
 use crate::load::Ledger;
 use crate::place::Place;
 use crate::record_file::RecordFile;
@@ -27,6 +26,8 @@ use crate::system;
 
 /// After so long a server is not waited for any more.
 const GIVE_UP: Duration = Duration::from_secs(90);
+/// How long something else may take that has to come.
+const PATIENCE: Duration = Duration::from_secs(30);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// How far the clock jumps, in seconds.
 const JUMPS: [i64; 4] = [40, 400, 4_000, 90_000];
@@ -165,7 +166,7 @@ impl Stagehand<'_> {
                 sleep(ASK_AGAIN).await;
             }
         };
-        if timeout(GRACE, grows).await.is_err() {
+        if timeout(PATIENCE, grows).await.is_err() {
             hit.objections.push("no call is recorded though there is room again".to_owned());
         }
         Ok(hit)
@@ -220,7 +221,7 @@ impl Stagehand<'_> {
                 sleep(ASK_AGAIN).await;
             }
         };
-        if timeout(GRACE, gone).await.is_err() {
+        if timeout(PATIENCE, gone).await.is_err() {
             hit.objections.push("a server that was taken out is still served".to_owned());
         }
         Ok(hit)
@@ -239,7 +240,7 @@ impl Stagehand<'_> {
                 sleep(ASK_AGAIN).await;
             }
         };
-        if timeout(GRACE, changed).await.is_err() {
+        if timeout(PATIENCE, changed).await.is_err() {
             hit.objections.push("the server of a changed entry is not started anew".to_owned());
         }
         let lifted = hit.began;
@@ -295,7 +296,15 @@ impl Stagehand<'_> {
             servers.join(", ")
         };
         println!("{:7.1} s  {kind}: {who}", now.as_secs_f64());
-        Hit { kind, servers, began: now, lifted: now, recovered: None, objections: Vec::new() }
+        Hit {
+            kind,
+            servers,
+            began: now,
+            lifted: now,
+            recovered: None,
+            crowd: 0,
+            objections: Vec::new(),
+        }
     }
 
     /// The fault is over; waits until everybody that was hit answers again.
@@ -314,5 +323,6 @@ impl Stagehand<'_> {
         if timeout(GIVE_UP, probes.join_all()).await.is_ok() {
             hit.recovered = Some(self.ledger.now());
         }
+        hit.crowd = system::crowd();
     }
 }

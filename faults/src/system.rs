@@ -74,3 +74,11 @@ pub fn strangers(known: &[u32]) -> Vec<Process> {
     }
     all.into_iter().filter(|it| !ours.contains(&it.number)).collect()
 }
+
+/// How many want each processor, in hundredths, over the last minute.
+pub fn crowd() -> u32 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (load * 100.0 / processors as f64) as u32
+}

@@ -199,7 +199,7 @@ fn an_outage_while_a_connection_stands_costs_no_login() {
     let (authority, scene) = stage(Charter::good());
     log_in(&scene);
     let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    let mut call = |raw: &mut Raw| {
+    let call = |raw: &mut Raw| {
         raw.send("tools/call", json!({"name": "mcp__web__echo", "arguments": {"text": "here"}}));
         loop {
             let mut line = String::new();

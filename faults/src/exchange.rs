@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_body_in_pieces_is_put_together_and_one_that_is_cut_off_is_none() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let whole = format!("{head}a\r\ndata: {{\"i\r\n8\r\nd\":1}}\n\nx\r\n0\r\n\r\n");
+        let whole = format!("{head}9\r\ndata: {{\"i\r\n8\r\nd\":1}}\n\nx\r\n0\r\n\r\n");
         let response = read(whole.as_bytes()).unwrap();
         assert_eq!((response.status, response.messages()), (200, vec![json!({"id": 1})]));
         assert!(read(&whole.as_bytes()[..whole.len() - 6]).is_none());

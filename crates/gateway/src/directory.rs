@@ -372,7 +372,8 @@ impl Directory {
     fn declared(&self, era: Era) -> Map<String, Json> {
         let mut said = Map::new();
         let any = |name: &str| self.servers.iter().any(|it| it.has(name));
-        if any("tools") || !self.tools.is_empty() || self.tools_shown == ToolsShown::Search {
+        let are_tools = !self.tools.is_empty() || !self.absent.is_empty();
+        if any("tools") || are_tools || self.tools_shown == ToolsShown::Search {
             said.insert("tools".to_owned(), json!({"listChanged": true}));
         }
         if any("resources") {

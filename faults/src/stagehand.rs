@@ -70,13 +70,12 @@ impl Stagehand<'_> {
                 continue;
             };
             let mut hit = self.begin(planned.kind, &[target]);
-            match planned.kind {
-                Kind::StopProgram => {
-                    system::signal(process, Signal::STOP)?;
-                    sleep(planned.lasts).await;
-                    system::signal(process, Signal::CONT)?;
-                }
-                _ => system::signal(process, Signal::KILL)?,
+            if planned.kind == Kind::StopProgram {
+                system::signal(process, Signal::STOP)?;
+                sleep(planned.lasts).await;
+                system::signal(process, Signal::CONT)?;
+            } else {
+                system::signal(process, Signal::KILL)?;
             }
             self.end(&mut hit, &[target]).await;
             hits.push(hit);
@@ -195,7 +194,7 @@ impl Stagehand<'_> {
     async fn sees(&self, ahead: i64) -> bool {
         const NEAR: i64 = 15;
         let seen = async {
-            while !self.records.ahead().is_some_and(|it| (it - ahead).abs() < NEAR) {
+            while self.records.ahead().is_none_or(|it| (it - ahead).abs() >= NEAR) {
                 sleep(ASK_AGAIN).await;
             }
         };

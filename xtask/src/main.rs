@@ -3,6 +3,7 @@
 
 mod conformance;
 mod failure;
+mod faults;
 mod fuzz;
 mod instructions;
 mod run;
@@ -25,7 +26,8 @@ Switchboard's own chores
 Usage: cargo xtask <CHORE> [ARGUMENTS...]
 
 Chores:
-  test [FILTER...]  format, lints, spelling, licences, then every test; FILTER goes to nextest
+  test [FILTER...]  format, lints, spelling, licences, two minutes of faults, then every test; FILTER goes to nextest,
+                    and leaves the faults out
   check             the same
   tidy              only the walls: who may use what, and where
   servers           install the servers of other people that tests talk to
@@ -34,6 +36,9 @@ Chores:
   conformance server [--upstream-only | --url URL] [--subject PART] [WORD...]
                     the same for the server suite: against the gateway, against what stands behind it, or elsewhere;
                     only servers whose title in the table holds PART
+  faults [--seconds N] [--seed N]
+                    break what `swb` stands on while it works, and judge what became of every call; needs Linux
+                    and root, or leave to make namespaces
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
   fuzz [TARGET...] [--seconds N]
@@ -71,6 +76,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         "conformance" => conformance::run(&Workshop::from_environment()?, rest),
+        "faults" => faults::run(&Workshop::from_environment()?, rest),
         "docs" => docs(&Workshop::from_environment()?, rest),
         "pictures" => pictures(&Workshop::from_environment()?, rest),
         "fuzz" => fuzz::run(&Workshop::from_environment()?, rest),

@@ -1,6 +1,7 @@
 //! Every check the project has, cheap ones first and the tests last.
 
 use crate::failure::Failure;
+use crate::faults;
 use crate::instructions;
 use crate::run::{self, Closing, Step};
 use crate::servers;
@@ -11,7 +12,10 @@ use crate::workshop::Workshop;
 pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
     let tools = tools::prepare(workshop)?;
     servers::prepare(workshop)?;
-    instructions::prepare(workshop)?;
+    if filters.is_empty() {
+        faults::prepare(workshop)?;
+        instructions::prepare(workshop)?;
+    }
     run::all(steps(workshop, &tools, filters))?;
     Ok(())
 }
@@ -23,17 +27,22 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
     let doctests = "test --doc --workspace --locked --quiet";
     let mut nextest = workshop.cargo("nextest run --workspace --locked");
     nextest.args(filters).env(servers::VARIABLE, servers::folder(workshop));
-    let first = vec![
+    let mut steps = vec![
         Step::new("format", workshop.cargo("fmt --all --check"), Closing::Timed),
         Step::new("lints", workshop.cargo(clippy), Closing::Timed),
         Step::new("spelling", workshop.program(&tools.typos), Closing::Timed),
         Step::new("dependencies", workshop.cargo(deny), Closing::Timed),
         // nextest runs none of these.
         Step::new("examples in docs", workshop.cargo(doctests), Closing::Timed),
-        Step::new("fuzz", workshop.cargo("xtask fuzz"), Closing::Timed),
     ];
-    let last = Step::new("tests", nextest, Closing::OwnSummary);
-    first.into_iter().chain(instructions::among_checks(workshop)).chain([last]).collect()
+    // Minutes, which whoever picks single tests does not want to wait for.
+    if filters.is_empty() {
+        steps.push(Step::new("fuzz", workshop.cargo("xtask fuzz"), Closing::Timed));
+        steps.extend(instructions::among_checks(workshop));
+        steps.extend(faults::among_checks(workshop));
+    }
+    steps.push(Step::new("tests", nextest, Closing::OwnSummary));
+    steps
 }
 
 #[cfg(test)]
@@ -41,26 +50,39 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    #[test]
-    fn tests_come_last_and_get_the_filters() {
+    fn lines(filters: &[String]) -> Vec<String> {
         let tools = Tools { typos: "venv/bin/typos".into() };
+        steps(&Workshop::at(Path::new(".")), &tools, filters).iter().map(Step::line).collect()
+    }
+
+    #[test]
+    fn whoever_picks_tests_gets_them_last_and_waits_for_nothing_long() {
         let filters = ["-E".to_owned(), "test(cascade)".to_owned()];
+        assert_eq!(
+            lines(&filters),
+            [
+                "cargo fmt --all --check",
+                "cargo clippy --workspace --all-targets --locked -- -D warnings",
+                "typos",
+                "cargo deny --locked check bans licenses sources",
+                "cargo test --doc --workspace --locked --quiet",
+                "cargo nextest run --workspace --locked -E test(cascade)",
+            ]
+        );
+    }
 
-        let lines: Vec<String> =
-            steps(&Workshop::at(Path::new(".")), &tools, &filters).iter().map(Step::line).collect();
-
-        let expected = [
-            "cargo fmt --all --check",
-            "cargo clippy --workspace --all-targets --locked -- -D warnings",
-            "typos",
-            "cargo deny --locked check bans licenses sources",
-            "cargo test --doc --workspace --locked --quiet",
-            "cargo xtask fuzz",
-            "cargo run --profile guard --package swb-bench --locked -- instructions",
-            "cargo nextest run --workspace --locked -E test(cascade)",
-        ];
-        let is_counted = cfg!(target_os = "linux");
-        let expected = expected.into_iter().filter(|it| is_counted || !it.contains("guard"));
-        assert_eq!(lines, expected.collect::<Vec<_>>());
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn without_filters_everything_else_comes_before_the_tests() {
+        assert_eq!(
+            lines(&[])[5..],
+            [
+                "cargo xtask fuzz",
+                "cargo run --profile guard --package swb-bench --locked -- instructions",
+                "cargo build --workspace --bins --examples --locked",
+                "swb-faults --seconds 120",
+                "cargo nextest run --workspace --locked",
+            ]
+        );
     }
 }

@@ -79,13 +79,16 @@ struct Inner {
     /// Renewals outlive who asked for them: a token that was issued must be written down. Finished ones are
     /// taken out whenever one is added.
     under_way: Mutex<JoinSet<()>>,
+    /// What was issued and could not be written down: nobody else has it, and what is written down is spent.
+    unwritten: Mutex<Option<Record>>,
 }
 
 impl Refresher {
     /// Renews with this vault over this port.
     pub fn new(vault: Arc<dyn Vault>, fetch: Arc<dyn Fetch>, trust: Trust) -> Refresher {
         let under_way = Mutex::new(JoinSet::new());
-        Refresher { inner: Arc::new(Inner { vault, fetch, trust, under_way }) }
+        let unwritten = Mutex::default();
+        Refresher { inner: Arc::new(Inner { vault, fetch, trust, under_way, unwritten }) }
     }
 
     /// The vault.
@@ -158,6 +161,7 @@ impl Inner {
         if current.standing != Standing::Good {
             return Err(RenewError::NeedsLogin);
         }
+        let current = self.newest(current).await;
         let is_newer = current.version > held.version && !current.held.is_expired(now());
         let is_fresh = need == Need::Expiring && !current.held.is_expiring(now());
         if is_newer || is_fresh {
@@ -167,6 +171,29 @@ impl Inner {
             Ok(tokens) => self.keep(current, tokens).await,
             Err(RenewError::Token(error)) => Err(self.refused(current, error).await?),
             Err(error) => Err(error),
+        }
+    }
+
+    fn unwritten(&self) -> std::sync::MutexGuard<'_, Option<Record>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is written down, unless something was issued after it that could not be: that is written down now, if there
+    /// is room again.
+    async fn newest(&self, written: Record) -> Record {
+        let ours = self.unwritten().take();
+        let is_later = |it: &Record| it.key == written.key && it.version > written.version;
+        let Some(ours) = ours.filter(is_later) else { return written };
+        let ours = Record { version: written.version, ..ours };
+        match self.vault.swap(&ours).await {
+            Ok(Swapped::Written(version)) => Record { version, ..ours },
+            // Somebody signed in or out meanwhile.
+            Ok(Swapped::Stale(_)) => written,
+            Err(_) => {
+                let later = Record { version: ours.version + 1, ..ours.clone() };
+                *self.unwritten() = Some(later);
+                ours
+            }
         }
     }
 
@@ -213,8 +240,10 @@ impl Inner {
                 Err(_) => {}
             }
         }
-        // The old refresh token may be gone. To throw the new one away as well would make it worse.
+        // The old refresh token may be gone. To throw the new one away as well would make it worse, whether or not
+        // somebody waits for it.
         renewed.version += 1;
+        *self.unwritten() = Some(renewed.clone());
         Ok(renewed)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::catalogue::{Item, List};
-use switchboard::connection::View;
+use switchboard::connection::{Status, View};
 use switchboard::engine::Snapshot;
 use switchboard::lane::Lane;
 use switchboard::pool::Pool;
@@ -108,6 +108,9 @@ impl Facts {
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) tools: HashMap<String, Arc<Tool>>,
+    /// Tools that were served, by name, of servers that are not connected now. They are not shown, but whoever calls
+    /// one has its server connected, or is told why it is not.
+    pub(crate) absent: HashMap<String, Arc<str>>,
     pub(crate) prompts: HashMap<String, Whose>,
     pub(crate) resources: HashMap<String, Arc<str>>,
     pub(crate) templates: Vec<Whose>,
@@ -142,6 +145,7 @@ impl Directory {
         };
         let tools = directory.take_tools(pool, serving);
         directory.keep(self, List::Tools, tools);
+        directory.remember_absent(self, snapshot);
         let views: Vec<&View> = views.iter().map(|it| &***it).filter(|it| is_served(it)).collect();
         let prompts = directory.take_prompts(&views, serving.names);
         directory.keep(self, List::Prompts, prompts);
@@ -202,6 +206,31 @@ impl Directory {
             ToolsShown::All => entries.into_values().collect(),
             ToolsShown::Search => search_tools::definitions(),
         }
+    }
+
+    /// A tool is missed until its server is connected and has shown its tools, or is not wanted any more.
+    fn remember_absent(&mut self, before: &Directory, snapshot: &Snapshot) {
+        let served = before.tools.iter().filter(|(_, tool)| tool.kind == ToolKind::Served);
+        let served = served.map(|(name, tool)| (name, tool.server.as_str().into()));
+        let missed = before.absent.iter().map(|(name, server)| (name, server.clone()));
+        let shows_tools: BTreeSet<&str> = self
+            .tools
+            .values()
+            .filter(|tool| tool.kind == ToolKind::Served)
+            .map(|tool| tool.server.as_str())
+            .collect();
+        let is_absent = |server: &str| match snapshot.servers.get(server).map(|it| &it.status) {
+            Some(Status::Pending { .. } | Status::Failed(_) | Status::NeedsAuth(_)) => true,
+            Some(Status::Connected) => !shows_tools.contains(server),
+            Some(Status::Disabled) | None => false,
+        };
+        self.absent = served
+            .chain(missed)
+            .filter(|(name, server): &(&String, Arc<str>)| {
+                !self.tools.contains_key(*name) && is_absent(server)
+            })
+            .map(|(name, server)| (name.clone(), server))
+            .collect();
     }
 
     fn take_prompts(&mut self, views: &[&View], names: Names) -> Entries {
@@ -343,7 +372,8 @@ impl Directory {
     fn declared(&self, era: Era) -> Map<String, Json> {
         let mut said = Map::new();
         let any = |name: &str| self.servers.iter().any(|it| it.has(name));
-        if any("tools") || !self.tools.is_empty() || self.tools_shown == ToolsShown::Search {
+        let are_tools = !self.tools.is_empty() || !self.absent.is_empty();
+        if any("tools") || are_tools || self.tools_shown == ToolsShown::Search {
             said.insert("tools".to_owned(), json!({"listChanged": true}));
         }
         if any("resources") {

@@ -330,9 +330,13 @@ fn provenance(asked: &Asked) -> Provenance {
 pub(crate) fn unanswered(error: &AskError) -> RemoteError {
     match error {
         AskError::Refused(remote) => remote.clone(),
+        AskError::NotConnected(view) => {
+            let why = view.status.cause().map(ToString::to_string);
+            let why = why.unwrap_or_else(|| view.status.id().to_owned());
+            reception::failed(&format!("{error}: {why}"))
+        }
         AskError::WantsPermit
         | AskError::NoServer(_)
-        | AskError::NotConnected(_)
         | AskError::Timeout { .. }
         | AskError::TooLarge { .. }
         | AskError::NotVisited { .. }

@@ -203,7 +203,11 @@ impl Host {
     }
 
     /// Asks one server, whatever it wants visited first.
-    pub(crate) async fn put(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+    pub(crate) async fn put(
+        &self,
+        server: &str,
+        mut question: Question,
+    ) -> Result<Payload, AskError> {
         let no_server = || AskError::NoServer(server.to_owned());
         let lane = question.behest.as_ref().and_then(|it| it.lane.as_ref());
         let handles = self.handles();
@@ -216,6 +220,12 @@ impl Host {
         };
         let _use = lane.as_ref().map(Handle::in_use);
         let handle = lane.as_ref().or_else(|| handles.get(server)).ok_or_else(no_server)?;
+        // What an entry says of its own server goes before what holds for all.
+        if question.method == TOOL_CALL
+            && let Some(own) = handle.wanted().spec.common.timeout
+        {
+            question.patience = own;
+        }
         let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
         let mut attempt = 1;
         let mut was_repeated = false;
@@ -245,6 +255,12 @@ impl Host {
             let again = Box::pin(mended(handle, &live, &error)).await;
             live = again.map_err(AskError::NotConnected)?;
         }
+    }
+
+    /// Has a server connected, where it is not. Comes back when it is, or cannot be.
+    pub async fn wake(&self, server: &str) -> Result<(), AskError> {
+        let handle = self.handle(server).ok_or_else(|| AskError::NoServer(server.to_owned()))?;
+        handle.live(None).await.map(drop).map_err(AskError::NotConnected)
     }
 
     /// How long a server takes to say that it is there.

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use switchboard_auth::confidential::Secret;
 use switchboard_auth::fetch::{Fetch, Fetching, Request};
 use switchboard_auth::refresh::{Need, Refresher, RenewError, Trust};
 use switchboard_auth::runner::sign_in;
 use switchboard_auth::vault::folder::{FolderVault, Wanted};
-use switchboard_auth::vault::{Record, Standing, Vault, put};
+use switchboard_auth::vault::{Hold, Keeping, Record, RecordKey, Standing, Swapped, Vault, put};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -222,4 +223,60 @@ async fn a_stored_endpoint_that_leads_inside_is_not_gone_to() {
     let bent = put(&*scene.vault, bent).await.expect("kept");
     let error = scene.refresher.renew(&bent, Need::Refused).await.expect_err("refused");
     assert!(matches!(error, RenewError::Server(_)), "{error:?}");
+}
+
+/// A vault on a disk that may be full.
+struct FullVault(Arc<dyn Vault>, AtomicBool);
+
+impl Vault for FullVault {
+    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>> {
+        self.0.find(server, client)
+    }
+
+    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>> {
+        self.0.read(key)
+    }
+
+    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped> {
+        match self.1.load(Ordering::SeqCst) {
+            true => Box::pin(async {
+                Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into())
+            }),
+            false => self.0.swap(record),
+        }
+    }
+
+    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped> {
+        self.0.remove(key, version)
+    }
+
+    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>> {
+        self.0.all()
+    }
+
+    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold> {
+        self.0.hold(key)
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_a_full_disk_does_not_take_are_not_forgotten() {
+    let Scene { authority, vault, record, _folder, .. } = scene().await;
+    let full = Arc::new(FullVault(vault.clone(), AtomicBool::new(true)));
+    let refresher = Refresher::new(full.clone(), Arc::new(online()), trust(&authority));
+    let first = refresher.renew(&record, Need::Refused).await.expect("renewed");
+    assert_eq!(vault.read(&record.key).await.expect("read").as_ref(), Some(&record));
+    // Nobody holds on to what was renewed, as after a renewal ahead of time.
+    let second = refresher.renew(&record, Need::Refused).await.expect("renewed");
+    assert_ne!(
+        (&second.held.refresh, &second.held.refresh),
+        (&first.held.refresh, &record.held.refresh)
+    );
+    full.1.store(false, Ordering::SeqCst);
+    let third = refresher.renew(&second, Need::Refused).await.expect("renewed");
+    let used = authority.book().seen.last().map(|it| it.form["refresh_token"].clone());
+    let shown = second.held.refresh.as_ref().map(|it| it.reveal().to_owned());
+    assert_eq!(used, shown, "the newest is used, though it was never written down");
+    let kept = vault.read(&record.key).await.expect("read").expect("there");
+    assert_eq!(kept.held.refresh, third.held.refresh);
 }

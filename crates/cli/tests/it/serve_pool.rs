@@ -518,3 +518,69 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
     door.signal("-TERM");
     assert_eq!(door.ended(), Some(0));
 }
+
+/// Reads until the news comes that tools changed.
+fn hear_of_change(raw: &mut Raw) {
+    while next(raw)["method"] != CHANGED {}
+}
+
+/// The whole answer, past news that came meanwhile.
+fn answer_to_call(raw: &mut Raw, tool: &str, arguments: Json) -> Json {
+    raw.send("tools/call", json!({"name": tool, "arguments": arguments}));
+    loop {
+        let message = next(raw);
+        if message["id"] == raw.asked {
+            return message;
+        }
+    }
+}
+
+#[test]
+fn a_call_of_a_tool_whose_server_just_died_has_it_connected_again() {
+    let scene = scene();
+    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    hear_of_change(&mut raw);
+    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    assert_eq!(answer["result"]["content"][0]["text"], "again", "{answer}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
+fn a_call_of_a_tool_whose_server_cannot_be_had_any_more_is_told_why() {
+    let scene = scene();
+    let program = scene.path("~/server");
+    std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
+    let entry = json!({"command": program, "args": [Script::legacy().json()]});
+    scene.servers(USER, &format!("\"one\": {entry}"));
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    std::fs::remove_file(&program).expect("it is there");
+    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    hear_of_change(&mut raw);
+    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    let said = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.starts_with("`one` is not connected: "), "{answer}");
+    assert!(said.contains("was not found"), "{answer}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
+fn the_timeout_of_an_entry_holds_for_its_calls() {
+    let scene = scene();
+    let entry = json!({
+        "command": scripted::program(), "args": [Script::legacy().json()], "timeout": 1500,
+    });
+    scene.servers(USER, &format!("\"one\": {entry}"));
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__slow".to_owned()));
+    let answer = answer_to_call(&mut raw, "mcp__one__slow", json!({"ms": 60_000, "steps": 1}));
+    let said = answer["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(said, "`one` did not answer within 1.5 s", "{answer}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}

@@ -1,13 +1,16 @@
 //! The ways to sign in and to stay signed in, through the program: renewals, logins without anybody, more scopes, and
 //! servers that do it in a way of their own.
 
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value as Json, json};
 use testkit::authority::{Challenge, Charter, Endpoint, Habit, How, SignatureKey};
 use testkit::{Authority, Scene, Script};
 
+use crate::serve::Raw;
 use crate::signing_kit::{configure, log_in, scene_with_browser, stage, stage_with, state};
-use crate::support::{json, until};
+use crate::support::{self, until};
 
 /// Signs in and connects; the second time nobody signs in any more.
 #[track_caller]
@@ -51,7 +54,7 @@ fn a_login_that_ended_behind_a_good_status_is_one_to_sign_in_for() {
         log_in(&scene);
         authority.end_all();
         assert_eq!(state(&scene), "needs-auth", "{word}");
-        let login = &json(&scene, &["auth", "status", "--json"])["logins"][0];
+        let login = &support::json(&scene, &["auth", "status", "--json"])["logins"][0];
         assert_eq!(login["standing"], "ended", "{word}");
         assert_eq!(log_in(&scene)["isNew"], true);
         assert_eq!((state(&scene), authority.tally().logins), ("connected".to_owned(), 2));
@@ -189,6 +192,37 @@ fn a_login_is_noticed_by_programs_that_run() {
     sees("\"connected\"");
     scene.swb(&["logout", "web"]).ok();
     sees("needs-auth");
+}
+
+#[test]
+fn an_outage_while_a_connection_stands_costs_no_login() {
+    let (authority, scene) = stage(Charter::good());
+    log_in(&scene);
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    let call = |raw: &mut Raw| {
+        raw.send("tools/call", json!({"name": "mcp__web__echo", "arguments": {"text": "here"}}));
+        loop {
+            let mut line = String::new();
+            raw.output.read_line(&mut line).expect("it answers");
+            let message: Json = serde_json::from_str(&line).expect("it is JSON");
+            if message["id"] == raw.asked {
+                return message;
+            }
+        }
+    };
+    assert_eq!(call(&mut raw)["result"]["content"][0]["text"], "here");
+    authority.change(|it| *it = it.clone().lapse(Endpoint::Refresh, How::Down));
+    authority.forget_access();
+    for _ in 0..2 {
+        let refused = call(&mut raw);
+        assert!(refused["error"]["message"].is_string(), "{refused}");
+    }
+    authority.change(|it| it.lapses.clear());
+    let answer = call(&mut raw);
+    assert_eq!(answer["result"]["content"][0]["text"], "here", "{answer}");
+    assert_eq!(authority.tally().logins, 1);
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
 }
 
 /// A program that ends with the test.

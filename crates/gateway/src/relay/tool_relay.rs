@@ -1,6 +1,7 @@
 //! A tool call: found by the name that the client sees, permitted under the rules of its principal, and passed on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use switchboard::audit::Ended;
@@ -12,20 +13,25 @@ use switchboard_wire::message::{Payload, RemoteError};
 use switchboard_wire::peer::Progress;
 use switchboard_wire::reception;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::routes::no_such;
 use super::states::{Leave, Whose};
 use super::{Asked, PATIENCE, Relay, object, provenance, signs, unanswered};
 use crate::attendant::Attendant;
 use crate::consenting::ClientConsent;
+use crate::directory::Directory;
 use crate::search_tools;
 use crate::visiting::about;
+
+/// How long it takes at most until the tools of a server that is connected are served.
+const SHOWN: Duration = Duration::from_secs(5);
 
 impl Relay {
     pub(super) async fn called(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
         let mut params = std::mem::take(&mut asked.params);
         let mut name = name_of(&params)?;
-        let directory = self.served();
+        let mut directory = self.served();
         if directory.stands_for_all(&name) {
             if name == search_tools::SEARCH {
                 let may_see = |tool: &Tool| self.shows(&asked.guest.principal, tool);
@@ -34,11 +40,26 @@ impl Relay {
             params = search_tools::unwrapped(params)?;
             name = name_of(&params)?;
         }
+        if !directory.tools.contains_key(&name)
+            && let Some(server) = directory.absent.get(&name).cloned()
+        {
+            directory = Box::pin(self.missed(&name, &server)).await?;
+        }
         let tool = directory.tools.get(&name).ok_or_else(|| no_such("tool", &name))?;
         params.take("name");
         let arguments = params.take("arguments");
         let call = Named { tool, called: &name, arguments };
         signs::told(&asked, |progress| self.made(&asked, call, params, progress)).await
+    }
+
+    /// What is served once the server of a tool is connected again. Its tools may be others then.
+    async fn missed(&self, name: &str, server: &str) -> Result<Arc<Directory>, RemoteError> {
+        self.host.wake(server).await.map_err(|it| unanswered(&it))?;
+        let mut directory = self.directory.clone();
+        let is_known =
+            |it: &Arc<Directory>| it.tools.contains_key(name) || !it.absent.contains_key(name);
+        let _has_no_tools_now = timeout(SHOWN, directory.wait_for(is_known)).await;
+        Ok(self.served())
     }
 
     async fn made(

@@ -680,6 +680,8 @@ impl Task {
             (Some(status), CauseKind::Closed) => Cause::of(cause::exited(status)),
             (Some(_) | None, _) => cause,
         };
+        let (signatory, settings) = (self.signatory.clone(), self.settings.clone());
+        let cause = with_login_in_mind(cause, signatory, &self.wanted.clone(), settings).await;
         let cause = cause.with(cause::stderr(&said));
         self.note_failure(&cause);
         let cause = Arc::new(cause);
@@ -807,6 +809,22 @@ async fn open_signed(
             return Err(cause.with(Evidence::Detail(signing::with_causes(&error))));
         }
         is_asked_for = true;
+    }
+}
+
+/// A server that turns us away while there is a login that only an outage kept from being renewed does not want another.
+async fn with_login_in_mind(
+    cause: Cause,
+    signatory: Signatory,
+    wanted: &Wanted,
+    settings: Arc<Settings>,
+) -> Cause {
+    if cause.kind != CauseKind::WantsLogin {
+        return cause;
+    }
+    match signatory.signer(wanted, &settings).await {
+        Ok(Some(signer)) => with_trouble(cause, &signer),
+        Ok(None) | Err(_) => cause,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -55,27 +56,35 @@ impl std::fmt::Display for Owner {
 /// Kills everybody whose mark says that this program started them, or any program of the flock or the owner
 /// where the mark is theirs. Blocks while it looks through the process table. Comes back with how many it killed.
 pub fn kill_marked(mark: &str) -> usize {
-    kill_where(|found| is_of(found, mark))
+    kill_where(|_, found| is_of(found, mark))
 }
 
-/// Kills what owners left behind who are no more.
+/// Kills what owners left behind who are no more. What runs in another process namespace, such as a container, is left
+/// alone: its owner's number is one of that namespace, and says nothing here.
 pub fn reap() -> usize {
-    kill_where(|found| {
+    let here = namespace("self");
+    kill_where(|number, found| {
         let owner = found.split('/').next().and_then(Owner::parse);
-        owner.is_some_and(|owner| !owner.is_alive())
+        let is_here = here.is_some() && namespace(&number.to_string()) == here;
+        is_here && owner.is_some_and(|owner| !owner.is_alive())
     })
+}
+
+/// The process namespace that a process is in.
+fn namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
 
 fn is_of(found: &str, mark: &str) -> bool {
     found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn kill_where(is_wanted: impl Fn(&str) -> bool) -> usize {
+fn kill_where(is_wanted: impl Fn(u32, &str) -> bool) -> usize {
     let mut killed = 0;
     for _ in 0..ROUNDS {
         let mut found = 0;
         for number in processes() {
-            if mark_of(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(&mark)))
+            if mark_of(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(number, &mark)))
                 && let Some(process) = i32::try_from(number).ok().and_then(Pid::from_raw)
                 && kill_process(process, Signal::KILL).is_ok()
             {

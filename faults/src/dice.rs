@@ -1,0 +1,60 @@
+//! Numbers that look like chance and come from a seed, so that a run can be had again.
+
+/// One source of them.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// From a seed. Other `lane`s of the same seed roll other numbers.
+    pub fn new(seed: u64, lane: u64) -> Dice {
+        let mut dice = Dice(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        dice.next();
+        dice
+    }
+
+    /// The next number (splitmix64).
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `sides`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.next() % sides.max(1)
+    }
+
+    /// The same things in another order.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.roll(last as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_again_and_each_lane_its_own() {
+        let rolls = |seed, lane| {
+            let mut dice = Dice::new(seed, lane);
+            (0..20).map(|_| dice.roll(1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(rolls(1, 1), rolls(1, 1));
+        assert_ne!(rolls(1, 1), rolls(2, 1));
+        assert_ne!(rolls(1, 1), rolls(1, 2));
+    }
+
+    #[test]
+    fn shuffling_loses_nothing() {
+        let mut all: Vec<u32> = (0..50).collect();
+        Dice::new(7, 0).shuffle(&mut all);
+        assert_ne!(all, (0..50).collect::<Vec<_>>());
+        all.sort_unstable();
+        assert_eq!(all, (0..50).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,44 @@
+//! What stops a run before it can judge anything, and how it is printed. What a judge finds is a complaint instead.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// Why there is no verdict.
+#[derive(Debug)]
+pub struct Failure {
+    what: String,
+    error: Option<io::Error>,
+}
+
+impl Failure {
+    /// Something of ours could not be done.
+    pub fn of(what: impl Into<String>, error: io::Error) -> Failure {
+        Failure { what: what.into(), error: Some(error) }
+    }
+
+    /// Something is not as it must be.
+    pub fn because(what: impl Into<String>) -> Failure {
+        Failure { what: what.into(), error: None }
+    }
+
+    /// Tells the person.
+    pub fn print(&self) {
+        eprintln!("error: {self}");
+        if let Some(error) = &self.error {
+            eprintln!("  caused by: {error}");
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.as_ref().map(|it| it as _)
+    }
+}

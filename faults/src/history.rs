@@ -1,0 +1,119 @@
+//! What happened in a run, as plain values: calls, faults, and what the system said before and after. `judge` decides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::fault::Kind;
+
+/// What is expected of a server while nothing hits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Every call is answered.
+    Good,
+    /// Calls may fail at any time, as long as they say why.
+    Bad,
+}
+
+/// How a call ended. Times are since the beginning of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With its own canary.
+    Echoed,
+    /// With a result in which its canary is not.
+    Foreign(String),
+    /// With an error, or a result that is one: what it says.
+    Failed(String),
+    /// Not as the protocol has it: the gateway hung up, or said what is no answer.
+    Broken(String),
+    /// Not at all, in the time that we waited.
+    Never,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What only this call says.
+    pub canary: String,
+    /// Whom it was for.
+    pub server: String,
+    /// When it was sent.
+    pub sent: Duration,
+    /// When it ended.
+    pub ended: Duration,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How many answers came, wherever they came.
+    pub answers: usize,
+}
+
+/// One fault as it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// What went wrong.
+    pub kind: Kind,
+    /// Whom it hit.
+    pub servers: Vec<String>,
+    /// When it began.
+    pub began: Duration,
+    /// When it was over.
+    pub lifted: Duration,
+    /// When everybody that was hit answered again.
+    pub recovered: Option<Duration>,
+    /// How many wanted each processor meanwhile, in hundredths.
+    pub crowd: u32,
+    /// What is wrong with the fault itself, or was seen to be wrong during it.
+    pub objections: Vec<String>,
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Vitals {
+    /// Open files, with everything that counts as one.
+    pub files: usize,
+    /// Those of them that are connections.
+    pub sockets: usize,
+    /// Those of them that are pipes to programs.
+    pub pipes: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Memory, in kilobytes.
+    pub memory: u64,
+    /// Processes below it.
+    pub processes: usize,
+    /// Calls that it says are under way.
+    pub in_flight: usize,
+    /// Sessions and calls that wait for somebody.
+    pub sessions: usize,
+}
+
+/// How the program ended, and what it left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Farewell {
+    /// How it was ended.
+    pub how: &'static str,
+    /// What is wrong with how it ended.
+    pub objection: Option<String>,
+    /// Processes that were still there, as they call themselves.
+    pub left: Vec<String>,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// What is expected of which server.
+    pub manners: BTreeMap<String, Manner>,
+    /// All calls.
+    pub calls: Vec<Call>,
+    /// All faults.
+    pub hits: Vec<Hit>,
+    /// How often servers were told to do what may not be done twice, by canary and server.
+    pub carried_out: BTreeMap<String, usize>,
+    /// The good servers that do not answer in the end, and how.
+    pub rollcall: Vec<String>,
+    /// What the program said on standard error.
+    pub words: String,
+    /// The process before the faults, and after them.
+    pub vitals: [Vitals; 2],
+    /// How it ended, each time.
+    pub farewells: Vec<Farewell>,
+}

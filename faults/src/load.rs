@@ -1,0 +1,242 @@
+//! Clients that call tools without a pause, and write down what became of every call.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::cast::{self, Member};
+use crate::dice::Dice;
+use crate::exchange::{self, Manners, Response};
+use crate::failure::Failure;
+use crate::history::{Call, Outcome};
+
+/// How many clients there are; every other one has a session.
+pub const CLIENTS: u64 = 24;
+/// The longest pause between two calls of a client, in milliseconds.
+const PAUSE: u64 = 60;
+/// A call that has no answer by then has none: it may wait for a connection, and be asked three times.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where calls are written down. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    /// When the run began.
+    pub start: Instant,
+    address: String,
+    calls: Arc<Mutex<Vec<Call>>>,
+    number: Arc<AtomicU64>,
+}
+
+impl Ledger {
+    /// An empty one, for calls to this address.
+    pub fn new(address: &str) -> Ledger {
+        let (calls, number) = (Arc::default(), Arc::default());
+        Ledger { start: Instant::now(), address: address.to_owned(), calls, number }
+    }
+
+    /// Where calls go.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// How long the run has lasted.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.calls.lock().expect("nobody panics with it")
+    }
+
+    /// Everything so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().clone()
+    }
+
+    /// Makes one call, writes down what became of it, and says whether it went well.
+    pub async fn call(&self, member: &Member, manners: &Manners, dice: &mut Dice) -> Outcome {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        let canary = format!("canary-{number}-{:08x}", dice.next() >> 32);
+        let (tool, arguments) = member.call(&canary, dice);
+        let params = json!({"name": tool, "arguments": arguments});
+        let (lines, body) = exchange::question(manners, number, "tools/call", params);
+        let sent = self.now();
+        let response = exchange::send(&self.address, "POST /mcp", &lines, &body);
+        let (outcome, answers) = match timeout(PATIENCE, response).await {
+            Err(_) => (Outcome::Never, 0),
+            Ok(Err(error)) => (Outcome::Broken(error.to_string()), 0),
+            Ok(Ok(response)) => outcome(&response, number, &canary),
+        };
+        let server = member.name.to_owned();
+        let ended = self.now();
+        let call = Call { canary, server, sent, ended, outcome: outcome.clone(), answers };
+        self.lock().push(call);
+        outcome
+    }
+
+    /// Counts answers that came where none belongs: on the standing stream of a session.
+    fn add_stray(&self, text: &str) {
+        for call in self.lock().iter_mut().filter(|it| text.contains(&it.canary)) {
+            call.answers += 1;
+        }
+    }
+}
+
+/// How a call ended, and how many answers it has.
+fn outcome(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
+    let messages = response.messages();
+    let is_answer = |it: &&Json| {
+        it["id"] == number && (it.get("result").is_some() || it.get("error").is_some())
+    };
+    let answers: Vec<&Json> = messages.iter().filter(is_answer).collect();
+    let Some(answer) = answers.first() else {
+        let said = format!("no answer in it: HTTP {} {}", response.status, response.body);
+        return (Outcome::Broken(said), 0);
+    };
+    let result = &answer["result"];
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    let outcome = if let Some(error) = answer.get("error") {
+        Outcome::Failed(error["message"].as_str().unwrap_or_default().to_owned())
+    } else if result["isError"] == true {
+        Outcome::Failed(text.to_owned())
+    } else if text.contains(canary) {
+        Outcome::Echoed
+    } else {
+        Outcome::Foreign(answer.to_string())
+    };
+    (outcome, answers.len())
+}
+
+/// A load that goes on until it is ended.
+#[derive(Debug)]
+pub struct Load {
+    is_over: Arc<AtomicBool>,
+    clients: JoinSet<Result<(), Failure>>,
+}
+
+impl Load {
+    /// Sends everybody off.
+    pub fn begin(ledger: &Ledger, members: &[Member], seed: u64) -> Load {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut clients = JoinSet::new();
+        for number in 0..CLIENTS {
+            let (ledger, members) = (ledger.clone(), members.to_vec());
+            let (is_over, dice) = (is_over.clone(), Dice::new(seed, 100 + number));
+            clients.spawn(async move {
+                match number % 2 {
+                    0 => client(&ledger, &members, (Manners::Modern, dice), &is_over).await,
+                    _ => with_session(&ledger, &members, dice, &is_over).await?,
+                }
+                Ok(())
+            });
+        }
+        Load { is_over, clients }
+    }
+
+    /// Lets every client finish its call. An error is a client that could not begin or end a session.
+    pub async fn end(mut self) -> Result<(), Failure> {
+        self.is_over.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.clients.join_next().await {
+            ended.map_err(|error| Failure::because(format!("a client broke: {error}")))??;
+        }
+        Ok(())
+    }
+}
+
+async fn client(
+    ledger: &Ledger,
+    members: &[Member],
+    (manners, mut dice): (Manners, Dice),
+    is_over: &AtomicBool,
+) {
+    while !is_over.load(Ordering::Relaxed) {
+        let member = cast::pick(members, &mut dice);
+        ledger.call(member, &manners, &mut dice).await;
+        sleep(Duration::from_millis(dice.roll(PAUSE))).await;
+    }
+}
+
+async fn with_session(
+    ledger: &Ledger,
+    members: &[Member],
+    dice: Dice,
+    is_over: &AtomicBool,
+) -> Result<(), Failure> {
+    let address = &ledger.address;
+    let session = exchange::begin(address).await;
+    let session = session.map_err(|error| Failure::of("no session could be begun", error))?;
+    let stream = exchange::listen(address, &session).await;
+    let mut stream = stream.map_err(|error| Failure::of("a session has no stream", error))?;
+    let mut bytes = Vec::new();
+    {
+        let calls = client(ledger, members, (Manners::Legacy(session.clone()), dice), is_over);
+        let mut calls = std::pin::pin!(calls);
+        let mut is_open = true;
+        loop {
+            tokio::select! {
+                () = &mut calls => break,
+                read = stream.read_buf(&mut bytes), if is_open => is_open = matches!(read, Ok(1..)),
+            }
+        }
+    }
+    // Only news is heard here. An answer would have its call's canary in it.
+    ledger.add_stray(&String::from_utf8_lossy(&bytes));
+    let ended = exchange::end(address, &session).await;
+    ended.map_err(|error| Failure::of("a session could not be ended", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: (Outcome, usize)) {
+        let response = Response { status: 200, head: String::new(), body: body.to_owned() };
+        assert_eq!(outcome(&response, 7, "canary-7"), expected, "{body}");
+    }
+
+    fn answer(text: &str, more: &str) -> String {
+        format!(
+            r#"{{"id": 7, "result": {{"content": [{{"type": "text", "text": "{text}"}}]{more}}}}}"#
+        )
+    }
+
+    #[test]
+    fn an_answer_is_one_with_its_number_and_its_canary() {
+        check(&answer("Echo: canary-7", ""), (Outcome::Echoed, 1));
+        let other = answer("canary-8", "");
+        let said: Json = serde_json::from_str(&other).unwrap();
+        check(&other, (Outcome::Foreign(said.to_string()), 1));
+        check(&answer("no", ", \"isError\": true"), (Outcome::Failed("no".to_owned()), 1));
+        let error = r#"{"id": 7, "error": {"code": -1, "message": "why"}}"#;
+        check(error, (Outcome::Failed("why".to_owned()), 1));
+    }
+
+    #[test]
+    fn two_answers_are_two_and_none_is_none() {
+        let one = answer("canary-7", "");
+        check(&format!("data: {one}\n\ndata: {one}\n\n"), (Outcome::Echoed, 2));
+        let none = "no answer in it: HTTP 200 data: {\"method\": \"m\"}".to_owned();
+        check("data: {\"method\": \"m\"}", (Outcome::Broken(none), 0));
+    }
+
+    #[test]
+    fn an_answer_on_another_stream_counts_too() {
+        let ledger = Ledger::new("");
+        let call = Call {
+            canary: "canary-7".to_owned(),
+            server: "alpha".to_owned(),
+            sent: Duration::ZERO,
+            ended: Duration::ZERO,
+            outcome: Outcome::Echoed,
+            answers: 1,
+        };
+        ledger.lock().push(call);
+        ledger.add_stray("data: {\"result\": \"canary-7\"}");
+        assert_eq!(ledger.calls()[0].answers, 2);
+    }
+}

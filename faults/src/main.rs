@@ -1,0 +1,104 @@
+//! `swb-faults`: breaks what Switchboard stands on while it works, and judges what became of every call.
+//! This file reads the arguments; `run` does it, `judge` decides.
+
+mod cast;
+mod cause;
+mod dice;
+mod exchange;
+mod failure;
+mod far_side;
+mod fault;
+mod history;
+mod judge;
+mod load;
+mod place;
+mod record_file;
+mod relay;
+mod report;
+mod run;
+mod stagehand;
+mod subject;
+mod system;
+
+use std::env;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use failure::Failure;
+use run::Wish;
+
+const USAGE: &str = "usage: cargo xtask faults [--seconds N] [--seed N]";
+/// As long as it runs unless somebody says otherwise.
+const USUAL_SECONDS: u64 = 120;
+/// A shorter run does not get through every kind of fault.
+const LEAST_SECONDS: u64 = 10;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ended = match words[..] {
+        [relay::WORD] => return relay::run(),
+        [place::INSIDE, ref rest @ ..] => wish(rest).and_then(inside),
+        ref rest => wish(rest).and_then(|wish| {
+            let words = ["--seconds", &wish.seconds.to_string(), "--seed", &wish.seed.to_string()];
+            place::enter(&words.map(str::to_owned))
+        }),
+    };
+    ended.unwrap_or_else(|failure| {
+        failure.print();
+        ExitCode::FAILURE
+    })
+}
+
+fn wish(words: &[&str]) -> Result<Wish, Failure> {
+    let by_chance = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs());
+    let mut wish = Wish { seconds: USUAL_SECONDS, seed: by_chance };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let number = words.next().and_then(|it| it.parse().ok());
+        match (*word, number) {
+            ("--seconds", Some(seconds @ LEAST_SECONDS..)) => wish.seconds = seconds,
+            ("--seed", Some(seed)) => wish.seed = seed,
+            _ => {
+                let what = format!(
+                    "`{word}` is not understood; at least {LEAST_SECONDS} seconds\n{USAGE}"
+                );
+                return Err(Failure::because(what));
+            }
+        }
+    }
+    Ok(wish)
+}
+
+fn inside(wish: Wish) -> Result<ExitCode, Failure> {
+    println!("{} seconds of faults, seed {}", wish.seconds, wish.seed);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::of("no runtime", error))?;
+    let history = runtime.block_on(run::run(wish))?;
+    println!("\n{}", report::figures(&history));
+    let complaints = judge::judge(&history);
+    if complaints.is_empty() {
+        println!("nothing is wrong: every call was answered once or failed with a reason");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("what `swb` said:\n{}", history.words);
+    println!("{} complaints (seed {}):", complaints.len(), wish.seed);
+    complaints.iter().for_each(|it| println!("  {it}"));
+    Ok(ExitCode::FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_as_long_as_it_is_told_and_begins_with_the_seed_it_is_told() {
+        let said = wish(&["--seed", "7", "--seconds", "600"]).unwrap();
+        assert_eq!(said, Wish { seconds: 600, seed: 7 });
+        assert_eq!(wish(&[]).unwrap().seconds, USUAL_SECONDS);
+        for words in [&["--seconds", "3"][..], &["--seed"], &["--sed", "7"], &["--seconds", "x"]] {
+            assert!(wish(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Where a run takes place: namespaces of its own, a home on a temporary disk that can be filled, a clock that can be set.
+//! The only file that reads the environment.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+use crate::system;
+
+/// The argument that says that we are in namespaces of our own already.
+pub const INSIDE: &str = "__inside";
+/// What the disk for state holds, as `mount` wants it said.
+const DISK: &str = "size=256m,mode=700";
+/// Where Debian and those after it have the library that sets clocks.
+const CLOCKS: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+];
+
+/// This program.
+pub fn own_program() -> Result<PathBuf, Failure> {
+    env::current_exe().map_err(|error| Failure::of("this program does not know itself", error))
+}
+
+/// The namespaces that a run is in: networks, mounts and processes of its own.
+const APART: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// A command in namespaces of its own. Whatever becomes of it, everything in them ends with it.
+fn apart() -> Vec<&'static str> {
+    let mut words = vec!["unshare"];
+    if !rustix::process::getuid().is_root() {
+        // Who is not root is root in there, where the system lets people have that.
+        words.extend(["--user", "--map-root-user"]);
+    }
+    words.extend(APART);
+    words
+}
+
+/// Starts this program again, in namespaces of its own. A shell is the first process there, because that one has to bury
+/// what others leave.
+pub fn enter(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let words = apart();
+    system::run(&[&words[..], &["true"]].concat()).map_err(|failure| {
+        Failure::because(format!(
+            "faults need namespaces of their own, as root has them: {failure}"
+        ))
+    })?;
+    let mut command = Command::new(words[0]);
+    command
+        .args(&words[1..])
+        .args(["sh", "-c", "\"$@\"; exit $?", "sh"])
+        .arg(own_program()?)
+        .arg(INSIDE)
+        .args(arguments);
+    let status = command.status();
+    let status = status.map_err(|error| Failure::of("`unshare` could not be run", error))?;
+    match status.code() {
+        Some(code @ 0..=255) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        Some(_) | None => Err(Failure::because(format!("the run ended with {status}"))),
+    }
+}
+
+/// The folders of a run. Dropping it deletes them.
+#[derive(Debug)]
+pub struct Place {
+    folder: TempDir,
+    swb: PathBuf,
+    clock: PathBuf,
+}
+
+impl Place {
+    /// Prepares one; must be called in namespaces of our own.
+    pub fn prepare() -> Result<Place, Failure> {
+        let swb = own_program()?.with_file_name("swb");
+        if !swb.is_file() {
+            let what =
+                format!("there is no `{}`; start this as `cargo xtask faults`", swb.display());
+            return Err(Failure::because(what));
+        }
+        let clock = CLOCKS.iter().map(PathBuf::from).find(|it| it.is_file());
+        let clock = clock.ok_or_else(|| {
+            Failure::because(format!("no library that sets clocks is at {}", CLOCKS.join(", ")))
+        })?;
+        system::run(&["ip", "link", "set", "lo", "up"])?;
+        // What the clock library leaves there when its process is killed goes with the namespace.
+        system::run(&["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])?;
+        let folder = tempfile::tempdir().map_err(|error| Failure::of("no temp folder", error))?;
+        let place = Place { folder, swb, clock };
+        for name in ["home/.local", "home/.config/switchboard", "home/project", "journals"] {
+            let path = place.path(name);
+            fs::create_dir_all(&path).map_err(|error| place.trouble(&path, error))?;
+        }
+        let disk = place.disk().display().to_string();
+        system::run(&["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", &disk])?;
+        place.set_clock(0)?;
+        place.write_browser()?;
+        Ok(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn trouble(&self, path: &Path, error: io::Error) -> Failure {
+        Failure::of(format!("trouble with `{}`", path.display()), error)
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
+        fs::write(path, text).map_err(|error| self.trouble(path, error))
+    }
+
+    /// The disk that state, logs and records are on.
+    pub fn disk(&self) -> PathBuf {
+        self.path("home/.local")
+    }
+
+    /// Where servers write down what they hear.
+    pub fn journals(&self) -> PathBuf {
+        self.path("journals")
+    }
+
+    /// Where the program's own words go.
+    pub fn words(&self) -> PathBuf {
+        self.path("stderr")
+    }
+
+    /// Writes the settings in one go, as editors do.
+    pub fn configure(&self, text: &str) -> Result<(), Failure> {
+        let path = self.path("home/.config/switchboard/settings.json");
+        let draft = path.with_extension("draft");
+        self.write(&draft, text)?;
+        fs::rename(&draft, &path).map_err(|error| self.trouble(&path, error))
+    }
+
+    /// Sets the program's clock so many seconds ahead of the truth, or behind it.
+    pub fn set_clock(&self, ahead: i64) -> Result<(), Failure> {
+        let path = self.path("clock");
+        let draft = path.with_extension("draft");
+        self.write(&draft, &format!("{ahead:+}\n"))?;
+        fs::rename(&draft, &path).map_err(|error| self.trouble(&path, error))
+    }
+
+    /// Fills the disk to the last byte. Fails where there is room after all.
+    pub fn fill(&self) -> Result<(), Failure> {
+        let path = self.disk().join("ballast");
+        let mut file = fs::File::create(&path).map_err(|error| self.trouble(&path, error))?;
+        for size in [1 << 20, 4096, 1] {
+            let piece = vec![0; size];
+            while file.write_all(&piece).is_ok() {}
+        }
+        match file.write_all(b"x") {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            Err(error) => Err(self.trouble(&path, error)),
+            Ok(()) => Err(Failure::because("the disk does not become full")),
+        }
+    }
+
+    /// Makes room again.
+    pub fn empty(&self) -> Result<(), Failure> {
+        let path = self.disk().join("ballast");
+        fs::remove_file(&path).map_err(|error| self.trouble(&path, error))
+    }
+
+    /// A browser that says yes to everything.
+    fn write_browser(&self) -> Result<(), Failure> {
+        let path = self.path("browser");
+        let page = self.path("page");
+        let script = format!(
+            "#!/bin/sh\nexec curl -sSL --max-time 20 --output '{}' -- \"$1\"\n",
+            page.display()
+        );
+        self.write(&path, &script)?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, mode).map_err(|error| self.trouble(&path, error))
+    }
+
+    /// The program with this home and nothing else of ours.
+    pub fn swb(&self) -> Command {
+        let mut command = Command::new(&self.swb);
+        command
+            .current_dir(self.path("home/project"))
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", env::var_os("PATH").unwrap_or_default())
+            .env("BROWSER", self.path("browser"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The same with a clock that can be set. Only the time of day: time that passes is left alone.
+    pub fn swb_with_clock(&self) -> Command {
+        let mut command = self.swb();
+        command
+            .env("LD_PRELOAD", &self.clock)
+            .env("FAKETIME_TIMESTAMP_FILE", self.path("clock"))
+            .env("FAKETIME_CACHE_DURATION", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The folder can be deleted only without the disk in it.
+        let disk = self.disk().display().to_string();
+        let _goes_with_the_namespace = system::run(&["umount", "--lazy", &disk]);
+    }
+}

@@ -1,0 +1,102 @@
+//! The other end of the link, as a program: takes connections from over there and passes them on to servers on its own
+//! loopback, fast or slowly. It is told what to do line by line, and is the one whose network namespace is used.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+/// The argument that makes this program one.
+pub const WORD: &str = "__relay";
+/// A slow link: how long everything takes, and how much goes at once.
+const LATE: Duration = Duration::from_millis(150);
+const AT_ONCE: usize = 2048;
+
+/// What is known of each name: the port to pass on to. `slow` is for all of them.
+#[derive(Debug, Default)]
+struct Known {
+    ports: HashMap<String, u16>,
+    is_slow: bool,
+}
+
+/// Runs until standard input ends. Orders are `open NAME` (answered with a port), `to NAME PORT`, `slow` and `fast`.
+pub fn run() -> ExitCode {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let Ok(runtime) = runtime else { return ExitCode::FAILURE };
+    let known = Arc::new(Mutex::new(Known::default()));
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["open", name] => {
+                let known = known.clone();
+                match runtime.block_on(TcpListener::bind(("0.0.0.0", 0))) {
+                    Ok(listener) => {
+                        let port = listener.local_addr().map_or(0, |it| it.port());
+                        runtime.spawn(accept(listener, name.to_owned(), known));
+                        println!("{port}");
+                    }
+                    Err(error) => println!("{error}"),
+                }
+            }
+            ["to", name, port] => {
+                let port = port.parse().unwrap_or(0);
+                lock(&known).ports.insert(name.to_owned(), port);
+                println!("done");
+            }
+            ["slow"] | ["fast"] => {
+                lock(&known).is_slow = words[0] == "slow";
+                println!("done");
+            }
+            _ => println!("there is no order `{line}`"),
+        }
+    }
+    runtime.shutdown_background();
+    ExitCode::SUCCESS
+}
+
+fn lock(known: &Mutex<Known>) -> std::sync::MutexGuard<'_, Known> {
+    known.lock().expect("nobody panics with it")
+}
+
+async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<Known>>) {
+    while let Ok((outer, _)) = listener.accept().await {
+        let port = lock(&known).ports.get(&name).copied().unwrap_or(0);
+        let known = known.clone();
+        tokio::spawn(async move {
+            // Where nobody is, whoever came is hung up on.
+            let Ok(inner) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+            let _only_slower = (outer.set_nodelay(true), inner.set_nodelay(true));
+            let ((outer_read, outer_write), (inner_read, inner_write)) =
+                (outer.into_split(), inner.into_split());
+            tokio::select! {
+                () = pass(outer_read, inner_write, &known) => {}
+                () = pass(inner_read, outer_write, &known) => {}
+            }
+        });
+    }
+}
+
+async fn pass(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    known: &Mutex<Known>,
+) {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        let most = if lock(known).is_slow { AT_ONCE } else { bytes.len() };
+        let Ok(count @ 1..) = from.read(&mut bytes[..most]).await else { return };
+        if lock(known).is_slow {
+            sleep(LATE).await;
+        }
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}

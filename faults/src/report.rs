@@ -1,0 +1,163 @@
+//! The figures of a run, for people: tables, and what is wrong.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::cause;
+use crate::fault::Kind;
+use crate::history::{History, Manner, Outcome, Vitals};
+use crate::judge::{self, MORE_FILES, MORE_MEMORY, MORE_THREADS};
+
+/// Everything that was measured.
+pub fn figures(history: &History) -> String {
+    let tables = [calls(history), failures(history), faults(history), vitals(history)];
+    tables.join("\n")
+}
+
+/// Columns as wide as they have to be; all but the first are flush right.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|it| it.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _memory = match column {
+                0 => write!(line, "{cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn words<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+fn calls(history: &History) -> String {
+    let mut rows =
+        vec![words(["server", "kind", "sent", "answered", "failed", "median ms", "worst ms"])];
+    let mut all = [0; 3];
+    for (server, manner) in &history.manners {
+        let calls: Vec<_> = history.calls.iter().filter(|it| &it.server == server).collect();
+        let answered = calls.iter().filter(|it| it.outcome == Outcome::Echoed).count();
+        let mut times: Vec<Duration> = calls.iter().map(|it| it.ended - it.sent).collect();
+        times.sort_unstable();
+        let ms =
+            |it: Option<&Duration>| it.map_or("–".to_owned(), |it| it.as_millis().to_string());
+        for (sum, count) in all.iter_mut().zip([calls.len(), answered, calls.len() - answered]) {
+            *sum += count;
+        }
+        rows.push(vec![
+            server.clone(),
+            if *manner == Manner::Good { "good" } else { "bad" }.to_owned(),
+            calls.len().to_string(),
+            answered.to_string(),
+            (calls.len() - answered).to_string(),
+            ms(times.get(times.len() / 2)),
+            ms(times.last()),
+        ]);
+    }
+    let [sent, answered, failed] = all.map(|it| it.to_string());
+    rows.push(vec!["all".to_owned(), String::new(), sent, answered, failed]);
+    table(&rows)
+}
+
+fn failures(history: &History) -> String {
+    const SHOWN: usize = 100;
+    let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for call in &history.calls {
+        let why = match &call.outcome {
+            Outcome::Echoed => continue,
+            Outcome::Failed(said) => cause::of(said).to_string(),
+            Outcome::Foreign(_) => "another's answer".to_owned(),
+            Outcome::Broken(_) => "broken off".to_owned(),
+            Outcome::Never => "lost".to_owned(),
+        };
+        let said = match &call.outcome {
+            Outcome::Failed(said) | Outcome::Foreign(said) | Outcome::Broken(said) => said.as_str(),
+            Outcome::Echoed | Outcome::Never => "",
+        };
+        let example = || said.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        counts.entry(why).or_insert_with(|| (0, example())).0 += 1;
+    }
+    let mut rows = vec![words(["why calls failed", "calls"])];
+    let mut examples = String::from("for example:\n");
+    for (why, (count, example)) in counts {
+        examples.push_str(&format!("  {example}\n"));
+        rows.push(vec![why, count.to_string()]);
+    }
+    table(&rows) + &examples
+}
+
+fn faults(history: &History) -> String {
+    let mut kinds: BTreeMap<Kind, Vec<(Option<Duration>, Duration)>> = BTreeMap::new();
+    for (index, hit) in history.hits.iter().enumerate() {
+        let took = hit.recovered.map(|it| it.saturating_sub(hit.lifted));
+        kinds.entry(hit.kind).or_default().push((took, judge::bound(&history.hits, index)));
+    }
+    let mut rows = vec![words(["fault", "times", "recovered", "median s", "worst s", "allowed s"])];
+    for (kind, hits) in kinds {
+        let mut took: Vec<Duration> = hits.iter().filter_map(|(took, _)| *took).collect();
+        took.sort_unstable();
+        let seconds = |it: Option<&Duration>| {
+            it.map_or("–".to_owned(), |it| format!("{:.2}", it.as_secs_f64()))
+        };
+        let allowed = hits.iter().map(|(_, bound)| *bound);
+        let (least, most) = (allowed.clone().min(), allowed.max());
+        let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
+        let allowed = match least == most {
+            true => most.as_secs().to_string(),
+            false => format!("{}–{}", least.as_secs(), most.as_secs()),
+        };
+        rows.push(vec![
+            kind.to_string(),
+            hits.len().to_string(),
+            took.len().to_string(),
+            seconds(took.get(took.len() / 2)),
+            seconds(took.last()),
+            allowed,
+        ]);
+    }
+    table(&rows)
+}
+
+fn vitals(history: &History) -> String {
+    let [before, after] = &history.vitals;
+    let row = |what: &str, of: fn(&Vitals) -> u64, more: u64| {
+        vec![what.to_owned(), of(before).to_string(), of(after).to_string(), format!("+{more}")]
+    };
+    table(&[
+        words(["what `swb` holds", "before", "after", "allowed"]),
+        row("open files", |it| it.files as u64, MORE_FILES as u64),
+        row("– connections", |it| it.sockets as u64, MORE_FILES as u64),
+        row("– pipes", |it| it.pipes as u64, MORE_FILES as u64),
+        row("threads", |it| it.threads as u64, MORE_THREADS as u64),
+        row("memory, kB", |it| it.memory, MORE_MEMORY),
+        row("processes", |it| it.processes as u64, 0),
+        row("calls in flight", |it| it.in_flight as u64, 0),
+        row("sessions", |it| it.sessions as u64, 0),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_flush_right() {
+        let rows = [words(["a", "number"]), words(["longer", "1"])];
+        assert_eq!(table(&rows), "a       number\nlonger       1\n");
+    }
+}

@@ -1,0 +1,84 @@
+//! Small things that are asked of the system: running a tool, sending a signal, looking at processes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::failure::Failure;
+
+/// Runs a tool; what it says when it fails is the reason.
+pub fn run(words: &[&str]) -> Result<(), Failure> {
+    let line = words.join(" ");
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Failure::of(format!("could not run `{line}`"), error))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Failure::because(format!("`{line}` failed ({}): {said}", output.status)))
+        }
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal(process: u32, signal: Signal) -> Result<(), Failure> {
+    let number = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| Failure::because(format!("{process} is no process")))?;
+    kill_process(number, signal).map_err(|error| {
+        Failure::of(format!("process {process} could not be sent a signal"), error.into())
+    })
+}
+
+/// A process that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub number: u32,
+    /// Who started it, or took it over.
+    pub parent: u32,
+    /// What it was started with.
+    pub line: String,
+}
+
+/// Every process of this process namespace that has not ended.
+pub fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|it| look(it.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn look(number: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name is in brackets and may hold anything.
+    let mut words = stat.rsplit(')').next()?.split_whitespace();
+    let state = words.next()?;
+    let parent = words.next()?.parse().ok()?;
+    let line = fs::read(format!("/proc/{number}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned();
+    (!["Z", "X"].contains(&state)).then_some(Process { number, parent, line })
+}
+
+/// Those that are neither ours nor among these: this program, whoever waits for it, and `known`.
+pub fn strangers(known: &[u32]) -> Vec<Process> {
+    let all = processes();
+    let own = std::process::id();
+    let mut ours: BTreeSet<u32> = known.iter().copied().chain([own, 1]).collect();
+    // Whatever stands above us is ours, too.
+    let mut above = own;
+    while let Some(process) = all.iter().find(|it| it.number == above) {
+        if !ours.insert(process.parent) {
+            break;
+        }
+        above = process.parent;
+    }
+    all.into_iter().filter(|it| !ours.contains(&it.number)).collect()
+}
+
+/// How many want each processor, in hundredths, over the last minute.
+pub fn crowd() -> u32 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (load * 100.0 / processors as f64) as u32
+}

@@ -19,7 +19,11 @@ const TOOLS: [Runtime; 4] = [
     },
     Runtime { needed: "ip", check: &["ip", "-Version"], packages: &["iproute2"] },
     Runtime { needed: "curl", check: &["curl", "--version"], packages: &["curl"] },
-    Runtime { needed: "faketime", check: &["faketime", "+1h", "true"], packages: &["faketime"] },
+    Runtime {
+        needed: "faketime",
+        check: &["faketime", "-f", "+1h", "true"],
+        packages: &["faketime"],
+    },
 ];
 
 /// One run by itself; `arguments` go to the program.

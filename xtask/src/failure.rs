@@ -5,6 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::conformance::SuiteError;
+use crate::newcomer::WalkError;
 use crate::run::StepError;
 use crate::tidy::TreeError;
 use crate::tools::ToolError;
@@ -32,6 +33,8 @@ pub enum Failure {
     Suite(SuiteError),
     /// This many scenarios were printed that are not as they should be.
     Conformance(usize),
+    /// A newcomer's walk was stopped.
+    Walk(WalkError),
 }
 
 impl Failure {
@@ -53,14 +56,17 @@ impl Failure {
     /// The code of the step that failed, where there is one.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::UnknownChore(_) => ExitCode::from(USAGE),
+            Failure::UnknownChore(_) | Failure::Walk(WalkError::UnknownOption(_)) => {
+                ExitCode::from(USAGE)
+            }
             Failure::Step(step) => ExitCode::from(step.code()),
             Failure::Workshop(_)
             | Failure::Tool(_)
             | Failure::Tree(_)
             | Failure::Walls(_)
             | Failure::Suite(_)
-            | Failure::Conformance(_) => ExitCode::FAILURE,
+            | Failure::Conformance(_)
+            | Failure::Walk(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -80,6 +86,7 @@ impl fmt::Display for Failure {
             Failure::Conformance(count) => {
                 write!(out, "{count} scenarios of the conformance suite are not as they should be")
             }
+            Failure::Walk(error) => error.fmt(out),
         }
     }
 }
@@ -93,6 +100,7 @@ impl Error for Failure {
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
             Failure::Tree(error) => error.source(),
+            Failure::Walk(error) => error.source(),
         }
     }
 }
@@ -124,5 +132,11 @@ impl From<SuiteError> for Failure {
 impl From<TreeError> for Failure {
     fn from(error: TreeError) -> Self {
         Failure::Tree(error)
+    }
+}
+
+impl From<WalkError> for Failure {
+    fn from(error: WalkError) -> Self {
+        Failure::Walk(error)
     }
 }

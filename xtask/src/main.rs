@@ -3,6 +3,7 @@
 
 mod conformance;
 mod failure;
+mod newcomer;
 mod run;
 mod servers;
 mod test;
@@ -35,6 +36,8 @@ Chores:
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
+  walk [--keep] [--quick]
+                    what a newcomer does, in a bare Debian root: the README's commands and the first steps; needs root
   help              this text
 
 Missing tools are installed by `test`.";
@@ -67,6 +70,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         "docs" => docs(&Workshop::from_environment()?, rest),
         "pictures" => pictures(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
+        "walk" => Ok(newcomer::run(&Workshop::from_environment()?, rest)?),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

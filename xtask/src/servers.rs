@@ -25,7 +25,7 @@ const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
 
 /// A program that servers run on, and the packages of the system that hold it.
-struct Runtime {
+pub struct Runtime {
     needed: &'static str,
     /// Ends well where the program is there and new enough.
     check: &'static [&'static str],
@@ -42,6 +42,13 @@ const PYTHON: Runtime = Runtime {
     needed: "python3 3.10 or newer, with venv",
     check: &["python3", "-c", PYTHON_CHECK],
     packages: &["python3", "python3-venv"],
+};
+
+/// Makes a bare root, for the newcomer's walk.
+pub const DEBOOTSTRAP: Runtime = Runtime {
+    needed: "debootstrap",
+    check: &["debootstrap", "--version"],
+    packages: &["debootstrap"],
 };
 
 /// Makes sure that every server is there in the pinned version; says where.
@@ -128,7 +135,7 @@ fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolErro
 
 impl Runtime {
     /// Asks the system's package manager for what is missing.
-    fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
+    pub fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
         if self.is_there(workshop) {
             return Ok(());
         }

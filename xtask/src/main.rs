@@ -3,6 +3,7 @@
 
 mod conformance;
 mod failure;
+mod javascript;
 mod newcomer;
 mod run;
 mod servers;

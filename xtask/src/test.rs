@@ -8,8 +8,9 @@ use crate::workshop::Workshop;
 
 /// Installs what is missing, then runs all steps; `filters` go to nextest as they are.
 pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
-    let tools = tools::prepare(workshop)?;
+    // First, since it brings Python where there is none, and with it tools come compiled.
     servers::prepare(workshop)?;
+    let tools = tools::prepare(workshop)?;
     run::all(steps(workshop, &tools, filters))?;
     Ok(())
 }

@@ -37,8 +37,9 @@ Chores:
   docs              write the reference pages and the outputs shown in docs again
   pictures          take the pictures of the screen in docs again
   bench [WHAT...]   measure; WHAT goes to the bench program
-  walk [--keep] [--quick]
-                    what a newcomer does, in a bare Debian root: the README's commands and the first steps; needs root
+  walk [--again] [--keep] [--quick]
+                    what a newcomer does, in a bare Debian root: the README's commands and the first steps; needs root;
+                    --quick leaves the tests out, --keep keeps the root, --again goes on in one that was kept
   help              this text
 
 Missing tools are installed by `test`.";

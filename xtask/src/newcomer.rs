@@ -46,6 +46,15 @@ enum Length {
     WithoutTests,
 }
 
+/// Where to walk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// In a root that is made for it.
+    Fresh,
+    /// In the root that an earlier walk left, with everything that it built: to look into what went wrong there.
+    Left,
+}
+
 /// What becomes of the root of a walk that went well.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Afterwards {
@@ -56,10 +65,12 @@ enum Afterwards {
 /// Walks. A root in which something went wrong is kept.
 pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), WalkError> {
     let mut length = Length::Whole;
+    let mut place = Place::Fresh;
     let mut afterwards = Afterwards::Remove;
     for argument in arguments {
         match argument.as_str() {
             "--quick" => length = Length::WithoutTests,
+            "--again" => place = Place::Left,
             "--keep" => afterwards = Afterwards::Keep,
             unknown => return Err(WalkError::UnknownOption(unknown.to_owned())),
         }
@@ -68,7 +79,7 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), WalkError> {
     let root = BareRoot::of(workshop).map_err(|cause| WalkError::Root { cause, kept: None })?;
     let kept = || root.folder().is_dir().then(|| root.folder().to_owned());
     let mut walk = Walk { workshop, root: &root, took: Vec::new() };
-    let walked = walk.all(length);
+    let walked = walk.all(place, length);
     walk.print_times(length);
     walked.map_err(|stop| match stop {
         Stop::Root(cause) => WalkError::Root { cause, kept: kept() },
@@ -103,9 +114,16 @@ impl From<RootError> for Stop {
 }
 
 impl Walk<'_> {
-    fn all(&mut self, length: Length) -> Result<(), Stop> {
-        self.timed("a bare Debian", |walk| Ok(walk.root.make()?))?;
-        self.timed("a C linker and git", Self::furnish)?;
+    fn all(&mut self, place: Place, length: Length) -> Result<(), Stop> {
+        match place {
+            Place::Fresh => {
+                self.timed("a bare Debian", |walk| Ok(walk.root.make()?))?;
+                self.timed("a C linker and git", Self::furnish)?;
+            }
+            Place::Left => eprintln!(
+                "    note: an earlier walk was here, so times and sizes are not a newcomer's"
+            ),
+        }
         self.timed("clone", |walk| walk.clone_as(NEWCOMER))?;
         let readme = self.page("README.md")?;
         let commands = guide::block_below(&readme, HEADING);
@@ -171,7 +189,10 @@ impl Walk<'_> {
         bundle.args(["bundle", "create", "--quiet"]).arg(self.root.outside(BUNDLE)).arg("HEAD");
         let bundled = watch(bundle, Input::Nothing).map_err(RootError::watching)?;
         well("clone", &bundled)?;
-        let script = format!("git clone --quiet {BUNDLE} switchboard && rustc --version");
+        let script = format!(
+            "set -e\n[ -d switchboard ] || git clone --quiet {BUNDLE} switchboard\ncd switchboard\n\
+             git fetch --quiet {BUNDLE} HEAD\ngit reset --quiet --hard FETCH_HEAD\nrustc --version"
+        );
         self.succeed("clone", person, &script)
     }
 
@@ -220,7 +241,7 @@ impl Walk<'_> {
     }
 
     fn walk_page(&self, page: &'static str, home: &str) -> Result<(), Stop> {
-        self.succeed("pages", NEWCOMER, &format!("mkdir -p {home}/{PROJECT}"))?;
+        self.succeed("pages", NEWCOMER, &format!("rm -rf {home}\nmkdir -p {home}/{PROJECT}"))?;
         let shown = guide::console(&self.page(page)?);
         if shown.is_empty() {
             let seen = format!("no commands in {page}");
@@ -504,7 +525,7 @@ impl fmt::Display for WalkError {
             WalkError::UnknownOption(option) => {
                 return write!(
                     out,
-                    "a walk has no option `{option}`; there are --keep and --quick"
+                    "a walk has no option `{option}`; there are --again, --keep and --quick"
                 );
             }
             WalkError::Tool(error) => return error.fmt(out),
@@ -577,7 +598,7 @@ mod tests {
 
         assert_eq!(
             error.to_string(),
-            "a walk has no option `--fast`; there are --keep and --quick"
+            "a walk has no option `--fast`; there are --again, --keep and --quick"
         );
     }
 }

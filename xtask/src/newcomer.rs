@@ -75,8 +75,8 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), WalkError> {
             unknown => return Err(WalkError::UnknownOption(unknown.to_owned())),
         }
     }
-    servers::DEBOOTSTRAP.prepare(workshop).map_err(WalkError::Tool)?;
     let root = BareRoot::of(workshop).map_err(|cause| WalkError::Root { cause, kept: None })?;
+    servers::DEBOOTSTRAP.prepare(workshop).map_err(WalkError::Tool)?;
     let kept = || root.folder().is_dir().then(|| root.folder().to_owned());
     let mut walk = Walk { workshop, root: &root, took: Vec::new() };
     let walked = walk.all(place, length);

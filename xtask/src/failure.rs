@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use crate::conformance::SuiteError;
 use crate::fuzz::FuzzError;
+use crate::newcomer::WalkError;
 use crate::run::StepError;
 use crate::tidy::TreeError;
 use crate::tools::ToolError;
@@ -35,6 +36,8 @@ pub enum Failure {
     Conformance(usize),
     /// An input was found for which something does not hold, or none could be looked for.
     Fuzz(FuzzError),
+    /// A newcomer's walk was stopped.
+    Walk(WalkError),
 }
 
 impl Failure {
@@ -57,9 +60,8 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::UnknownChore(_)
-            | Failure::Fuzz(FuzzError::UnknownTarget { .. } | FuzzError::Seconds) => {
-                ExitCode::from(USAGE)
-            }
+            | Failure::Fuzz(FuzzError::UnknownTarget { .. } | FuzzError::Seconds)
+            | Failure::Walk(WalkError::UnknownOption(_)) => ExitCode::from(USAGE),
             Failure::Step(step) => ExitCode::from(step.code()),
             Failure::Workshop(_)
             | Failure::Tool(_)
@@ -67,7 +69,8 @@ impl Failure {
             | Failure::Walls(_)
             | Failure::Suite(_)
             | Failure::Conformance(_)
-            | Failure::Fuzz(_) => ExitCode::FAILURE,
+            | Failure::Fuzz(_)
+            | Failure::Walk(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -88,6 +91,7 @@ impl fmt::Display for Failure {
             Failure::Conformance(count) => {
                 write!(out, "{count} scenarios of the conformance suite are not as they should be")
             }
+            Failure::Walk(error) => error.fmt(out),
         }
     }
 }
@@ -102,6 +106,7 @@ impl Error for Failure {
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
             Failure::Tree(error) => error.source(),
+            Failure::Walk(error) => error.source(),
         }
     }
 }
@@ -139,5 +144,11 @@ impl From<FuzzError> for Failure {
 impl From<TreeError> for Failure {
     fn from(error: TreeError) -> Self {
         Failure::Tree(error)
+    }
+}
+
+impl From<WalkError> for Failure {
+    fn from(error: WalkError) -> Self {
+        Failure::Walk(error)
     }
 }

@@ -6,6 +6,8 @@ mod failure;
 mod faults;
 mod fuzz;
 mod instructions;
+mod javascript;
+mod newcomer;
 mod run;
 mod servers;
 mod test;
@@ -47,6 +49,9 @@ Chores:
   instructions [--bless | PART...]
                     count what the hot paths take, and fail where it is more than was recorded; --bless records;
                     only those whose names hold a PART, where there are any
+  walk [--again] [--keep] [--quick]
+                    what a newcomer does, in a bare Debian root: the README's commands and the first steps; needs root;
+                    --quick leaves the tests out, --keep keeps the root, --again goes on in one that was kept
   help              this text
 
 Missing tools are installed by `test`.";
@@ -82,6 +87,7 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         "fuzz" => fuzz::run(&Workshop::from_environment()?, rest),
         "bench" => bench(&Workshop::from_environment()?, rest),
         "instructions" => instructions::run(&Workshop::from_environment()?, rest),
+        "walk" => Ok(newcomer::run(&Workshop::from_environment()?, rest)?),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::javascript::Node;
 use crate::tools::{Attempts, ToolError};
 use crate::workshop::Workshop;
 
@@ -18,8 +19,6 @@ const PINS: &str = "crates/testkit/servers";
 pub const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
 const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
 
-/// Fails where node is too old for the servers.
-const NODE_CHECK: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 /// Fails where Python is too old for the servers, or comes without what makes a venv.
 const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
@@ -34,20 +33,30 @@ pub struct Runtime {
     pub packages: &'static [&'static str],
 }
 
-const NODE: Runtime = Runtime {
-    needed: "node 20 or newer",
-    check: &["node", "-e", NODE_CHECK],
-    packages: &["nodejs"],
-};
-const NPM: Runtime = Runtime { needed: "npm", check: &["npm", "--version"], packages: &["npm"] };
 const PYTHON: Runtime = Runtime {
     needed: "python3 3.10 or newer, with venv",
     check: &["python3", "-c", PYTHON_CHECK],
     packages: &["python3", "python3-venv"],
 };
 
+/// Programs that tests start and that a bare system lacks.
+const PROGRAMS: &[Runtime] = &[
+    Runtime { needed: "git", check: &["git", "--version"], packages: &["git"] },
+    Runtime { needed: "curl", check: &["curl", "--version"], packages: &["curl"] },
+    // Shells have one of their own, but a program cannot start that.
+    Runtime { needed: "kill", check: &["kill", "-l"], packages: &["procps"] },
+];
+
+/// Makes a bare root, for the newcomer's walk.
+pub const DEBOOTSTRAP: Runtime = Runtime {
+    needed: "debootstrap",
+    check: &["debootstrap", "--version"],
+    packages: &["debootstrap"],
+};
+
 /// Makes sure that every server is there in the pinned version; says where.
 pub fn prepare(workshop: &Workshop) -> Result<PathBuf, ToolError> {
+    PROGRAMS.iter().try_for_each(|program| program.prepare(workshop))?;
     let folder = folder(workshop);
     let node = Pinned { name: "node", pins: PINS, files: NODE_PINS };
     node.install(workshop, &folder, packages_of_node)?;
@@ -101,9 +110,8 @@ impl Pinned {
 
 /// Installs what a lock file of npm names.
 pub fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
-    NODE.prepare(workshop)?;
-    NPM.prepare(workshop)?;
-    let mut npm = workshop.program("npm");
+    PYTHON.prepare(workshop)?;
+    let mut npm = Node::prepare(workshop)?.npm(workshop);
     npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder);
     let mut attempts = Attempts::default();
     match attempts.run(npm) {
@@ -114,18 +122,25 @@ pub fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolEr
 
 fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
     PYTHON.prepare(workshop)?;
-    let venv = folder.join("venv");
-    let mut make_venv = workshop.program("python3");
-    make_venv.args(["-m", "venv", "--clear"]).arg(&venv);
-    let mut pip = workshop.program(venv.join("bin").join("python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-        .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
-        .current_dir(folder);
     let mut attempts = Attempts::default();
-    match attempts.run(make_venv) && attempts.run(pip) {
+    let installed = venv(workshop, &folder.join("venv"), &mut attempts).is_some_and(|python| {
+        let mut pip = workshop.program(python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
+            .current_dir(folder);
+        attempts.run(pip)
+    });
+    match installed {
         true => Ok(()),
         false => Err(attempts.into_error("the servers that run on Python")),
     }
+}
+
+/// Makes a Python of its own in a folder anew, and says where the program is.
+pub fn venv(workshop: &Workshop, venv: &Path, attempts: &mut Attempts) -> Option<PathBuf> {
+    let mut make_venv = workshop.program("python3");
+    make_venv.args(["-m", "venv", "--clear"]).arg(venv);
+    attempts.run(make_venv).then(|| venv.join("bin").join("python"))
 }
 
 impl Runtime {
@@ -229,16 +244,13 @@ mod tests {
     #[test]
     fn what_this_machine_has_is_not_asked_of_the_package_manager() {
         let workshop = Workshop::at(Path::new("."));
-        for (runtime, too_new) in [
-            (NODE, ["node", "-e", &NODE_CHECK.replace("20", "9999")]),
-            (PYTHON, ["python3", "-c", &PYTHON_CHECK.replace("3, 10", "9999, 0")]),
-        ] {
-            assert!(runtime.is_there(&workshop), "{} is there", runtime.needed);
-            let [program, flag, check] = too_new;
-            let mut command = workshop.program(program);
-            command.args([flag, check]);
-            assert!(!is_well(command), "{program} is not as new as 9999");
+        assert!(PYTHON.is_there(&workshop), "{} is there", PYTHON.needed);
+        for program in PROGRAMS {
+            assert!(program.is_there(&workshop), "{} is there", program.needed);
         }
+        let mut too_new = workshop.program("python3");
+        too_new.args(["-c", &PYTHON_CHECK.replace("3, 10", "9999, 0")]);
+        assert!(!is_well(too_new), "python3 is not as new as 9999");
     }
 
     #[test]

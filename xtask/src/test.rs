@@ -10,8 +10,9 @@ use crate::workshop::Workshop;
 
 /// Installs what is missing, then runs all steps; `filters` go to nextest as they are.
 pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
-    let tools = tools::prepare(workshop)?;
+    // First, since it brings Python where there is none, and with it tools come compiled.
     servers::prepare(workshop)?;
+    let tools = tools::prepare(workshop)?;
     if filters.is_empty() {
         faults::prepare(workshop)?;
         instructions::prepare(workshop)?;

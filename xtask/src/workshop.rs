@@ -21,6 +21,35 @@ pub struct Workshop {
     chosen_target: Option<PathBuf>,
 }
 
+/// What this machine knows of the way to its registries.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where files with such settings are.
+    pub home: PathBuf,
+    /// Variables: proxies, certificates, indexes.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// How names of such variables begin, in capitals.
+const NETWORK_VARIABLES: &[&str] = &[
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_",
+    "UV_",
+    "NPM_CONFIG_",
+    "CARGO_HTTP_",
+    "CARGO_NET_",
+    "CARGO_REGISTR",
+    "CARGO_SOURCE_",
+];
+
 /// The program was not started by cargo, so nobody said where the repository is.
 #[derive(Debug)]
 pub struct WorkshopError;
@@ -72,6 +101,18 @@ impl Workshop {
             command.env("CARGO_TARGET_DIR", chosen);
         }
         command
+    }
+
+    /// What another machine would have to know to reach the registries that this one reaches.
+    pub fn settings(&self) -> Settings {
+        let is_network = |name: &OsString| {
+            let name = name.to_string_lossy().to_uppercase();
+            NETWORK_VARIABLES.iter().any(|start| name.starts_with(start))
+        };
+        Settings {
+            home: env::var_os("HOME").map(PathBuf::from).unwrap_or_default(),
+            variables: env::vars_os().filter(|(name, _)| is_network(name)).collect(),
+        }
     }
 
     /// A workshop for tests.

@@ -30,6 +30,7 @@ mod stand_in;
 mod status_line;
 mod transcript_view;
 mod window;
+mod word_order;
 mod wrapping;
 
 pub use plain_face::recite;

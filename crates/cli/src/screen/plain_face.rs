@@ -25,6 +25,7 @@ use crate::screen::performance::Performance;
 use crate::screen::questions::{self, Circumstances};
 use crate::screen::recital::Prompter;
 use crate::screen::slash::{self, Slash};
+use crate::screen::word_order::{Requests, WordOrder};
 use crate::session::Session;
 
 /// How many outcomes may wait.
@@ -36,15 +37,16 @@ const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Converses until somebody leaves.
 pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
+    let (order, requests) = WordOrder::new();
     let left = live::adapted(
         session,
         Persistence::Patient,
-        |options| options,
+        |options| Options { asker: Arc::new(order.keep(options.asker)), ..options },
         async |host, interrupts| {
-            let consent = Arc::new(session.person.clone());
+            let consent = Arc::new(order.keep(Arc::new(session.person.clone())));
             let flags = &chosen(session, flags).await;
             let terms = Terms { flags, patience: Patience::Endless, model: None };
-            let mut face = PlainFace::open(session, host, terms, consent).await?;
+            let mut face = PlainFace::open(session, host, terms, (consent, requests)).await?;
             face.converse(interrupts).await;
             Ok(face.close().await)
         },
@@ -60,12 +62,13 @@ pub fn recite(
     model: Answerer,
 ) -> Result<(), Failure> {
     let Performance { scenes, written, .. } = performance;
-    let prompter = Arc::new(Prompter::new(written));
+    let (order, requests) = WordOrder::new();
+    let prompter = Arc::new(order.keep(Arc::new(Prompter::new(written))));
     let asker = prompter.clone();
     let adapt = |options: Options| Options { asker, ..options };
     live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
         let terms = Terms { flags, patience: Patience::Endless, model: Some(model) };
-        let mut face = PlainFace::open(session, host, terms, prompter).await?;
+        let mut face = PlainFace::open(session, host, terms, (prompter, requests)).await?;
         live::settle(session, host, None, Snapshot::is_settled).await;
         host.settled_pool().await;
         for scene in scenes {
@@ -85,6 +88,8 @@ struct PlainFace {
     deeds: Deeds,
     happenings: mpsc::Receiver<Happening>,
     reports: mpsc::Receiver<Event>,
+    /// Questions that wait until all has been said.
+    requests: Requests,
     /// Is the model at work?
     is_in_turn: bool,
     /// Was what is under way stopped?
@@ -110,7 +115,7 @@ impl PlainFace {
         session: &Session,
         host: &Host,
         terms: Terms<'_>,
-        consent: Arc<dyn Consent>,
+        (consent, requests): (Arc<dyn Consent>, Requests),
     ) -> Result<PlainFace, Failure> {
         let configuration = session.load()?;
         let begun = opening::begin(session, host, (&configuration, terms), consent).await?;
@@ -141,6 +146,7 @@ impl PlainFace {
             deeds,
             happenings: begun.happenings,
             reports,
+            requests,
             is_in_turn: false,
             is_interrupted: false,
             is_open: false,
@@ -217,6 +223,11 @@ impl PlainFace {
                 biased;
                 Some(event) = self.reports.recv() => self.heard(event),
                 Some(happening) = self.happenings.recv() => self.happened(happening),
+                // After what happened, so that nothing of it waits any more.
+                Some(question) = self.requests.recv() => {
+                    self.end_line();
+                    let _given_up = question.send(());
+                }
                 Some(_) = self.deeds.tasks.join_next() => {}
                 () = interrupts.next() => {
                     self.is_interrupted = true;

@@ -11,6 +11,7 @@ use switchboard::auth::fetch::Online;
 use switchboard::auth::scopes::Scopes;
 use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, TokenTerms};
 use switchboard::config::permission::Mode;
+use switchboard::config::problem::Severity;
 use switchboard::config::shown::printable;
 use switchboard::connection::state::Persistence;
 use switchboard::engine::Host;
@@ -193,9 +194,17 @@ async fn follow(
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
     }
+    let mut told = String::new();
     while let Some(configuration) = follower.next().await {
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
+        let problems = configuration.effective.problems.iter();
+        let errors = problems.filter(|it| it.severity() == Severity::Error);
+        let text = report::problems(&session.machine, errors);
+        if text != told {
+            report::aside(&text);
+            told = text;
+        }
     }
     std::future::pending().await
 }

@@ -1,6 +1,7 @@
 //! Finds and reads every source of configuration there is, and hands them to the cascade.
 //! Reads files and nothing else: no process is started, no address looked up, nothing connected to.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,10 +112,50 @@ pub enum Found {
     Failure,
 }
 
+/// What files said when they were whole, for whoever reads them again. A file that is broken, as one may be in the
+/// middle of an edit, goes on meaning what it meant; an administrator's does not, since what it forbids is not known.
+#[derive(Clone, Default)]
+pub struct Kept(BTreeMap<PathBuf, String>);
+
+/// Prints no text: secrets may be in it.
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({} files)", self.0.len())
+    }
+}
+
+impl Kept {
+    /// What a file said before, where it is broken now. Otherwise what it says now is kept.
+    fn instead(
+        &mut self,
+        source: &Source,
+        text: Option<String>,
+        found: &[Problem],
+    ) -> Option<String> {
+        let path = source.path().filter(|_| source.scope != Scope::Enterprise)?;
+        let breaks = |problem: &Problem| {
+            matches!(problem.kind, ProblemKind::Syntax(_) | ProblemKind::Unreadable(_))
+        };
+        match text.filter(|_| !found.iter().any(breaks)) {
+            Some(text) => {
+                self.0.insert(path.to_owned(), text);
+                None
+            }
+            None => self.0.get(path).cloned(),
+        }
+    }
+}
+
 /// Reads everything and decides what becomes of every server.
 pub fn load(surroundings: &Surroundings) -> Configuration {
+    load_again(surroundings, &mut Kept::default())
+}
+
+/// The same, where files that are broken now may have been read before.
+pub fn load_again(surroundings: &Surroundings, kept: &mut Kept) -> Configuration {
     let root = project_root(&surroundings.working_folder);
     let mut reader = Reader {
+        kept,
         places: &surroundings.places,
         looked_at: Vec::new(),
         problems: Vec::new(),
@@ -199,6 +240,7 @@ pub fn of_program(program: &str, text: &str) -> Effective {
 }
 
 struct Reader<'a> {
+    kept: &'a mut Kept,
     places: &'a Places,
     looked_at: Vec<LookedAt>,
     problems: Vec<Problem>,
@@ -245,10 +287,15 @@ impl Reader<'_> {
             | Scope::User
             | Scope::Managed => Kinds::RegularOnly,
         };
-        let layer = match self.read(source, kinds)? {
-            Ok(text) => Layer::read(source, &text, naming, shape),
-            Err(why) => Layer::failed(source, ProblemKind::Unreadable(why)),
+        let (mut layer, text) = match self.read(source, kinds)? {
+            Ok(text) => (Layer::read(source, &text, naming, shape), Some(text)),
+            Err(why) => (Layer::failed(source, ProblemKind::Unreadable(why)), None),
         };
+        if let Some(before) = self.kept.instead(source, text, &layer.problems) {
+            let found = std::mem::take(&mut layer.problems);
+            layer = Layer::read(source, &before, naming, shape);
+            layer.problems.extend(found);
+        }
         self.note_layer(&layer);
         Some(layer)
     }
@@ -283,11 +330,16 @@ impl Reader<'_> {
 
     fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut Inputs) {
         let source = Source::file(scope, path);
-        let settings = match self.read(&source, Kinds::RegularOnly) {
+        let (mut settings, text) = match self.read(&source, Kinds::RegularOnly) {
             None => return,
-            Some(Ok(text)) => Settings::read(&source, &text, Authority::Person),
-            Some(Err(why)) => Settings::failed(&source, ProblemKind::Unreadable(why)),
+            Some(Ok(text)) => (Settings::read(&source, &text, Authority::Person), Some(text)),
+            Some(Err(why)) => (Settings::failed(&source, ProblemKind::Unreadable(why)), None),
         };
+        if let Some(before) = self.kept.instead(&source, text, &settings.layer.problems) {
+            let found = std::mem::take(&mut settings.layer.problems);
+            settings = Settings::read(&source, &before, Authority::Person);
+            settings.layer.problems.extend(found);
+        }
         self.take(settings, inputs);
     }
 

@@ -8,7 +8,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::load::{self, Configuration, Surroundings};
+use crate::load::{self, Configuration, Kept, Surroundings};
 
 /// Changes that come this close together are one: editors write in several steps.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -19,6 +19,8 @@ const MOST_STEPS: usize = 20;
 #[derive(Debug)]
 pub struct Follower {
     surroundings: Surroundings,
+    /// What files said while they were whole.
+    kept: Kept,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
     /// The paths that mean something, for the watcher's thread.
@@ -40,13 +42,17 @@ impl Follower {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
+        // What was read last did not keep the texts.
+        let mut kept = Kept::default();
+        load::load_again(&surroundings, &mut kept);
         let mut follower =
-            Follower { surroundings, watcher, watched: BTreeSet::new(), meant, changes };
+            Follower { surroundings, kept, watcher, watched: BTreeSet::new(), meant, changes };
         follower.follow(configuration);
         Ok(follower)
     }
 
-    /// The configuration after the next change. Comes back also where the change meant nothing.
+    /// The configuration after the next change. Comes back also where the change meant nothing. A file that is broken
+    /// goes on meaning what it meant, and its problem is told.
     pub async fn next(&mut self) -> Option<Configuration> {
         self.changes.recv().await?;
         for _ in 0..MOST_STEPS {
@@ -55,9 +61,12 @@ impl Follower {
             }
         }
         loop {
-            let surroundings = self.surroundings.clone();
-            let loading = tokio::task::spawn_blocking(move || load::load(&surroundings));
-            let configuration = loading.await.ok()?;
+            let (surroundings, mut kept) = (self.surroundings.clone(), self.kept.clone());
+            let loading = tokio::task::spawn_blocking(move || {
+                (load::load_again(&surroundings, &mut kept), kept)
+            });
+            let (configuration, kept) = loading.await.ok()?;
+            self.kept = kept;
             // What came into a folder before it was watched would be missed.
             if self.follow(&configuration) == Watched::Same {
                 return Some(configuration);

@@ -108,6 +108,45 @@ async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
 }
 
 #[tokio::test]
+async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_told() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    let user = surroundings.places.user_settings();
+    let project = surroundings.working_folder.join(".mcp.json");
+    write(&user, &["a"]);
+    write(&project, &["p"]);
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "permissions": {"deny": ["mcp__a"]}}"#;
+    fs::write(&user, text).expect("a file");
+    let first = load(&surroundings);
+    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    for (path, broken) in [(&user, "{\"mcpServers\": {"), (&project, "{"), (&user, "\0")] {
+        fs::write(path, broken).expect("a file");
+        let next = tokio::time::timeout(PATIENCE, follower.next()).await.expect("it is seen");
+        let next = next.expect("it follows");
+        assert_eq!(names(&next), ["a", "p"], "{broken:?}");
+        assert_eq!(next.rules.listed().len(), 1, "{broken:?}");
+        assert!(!next.effective.problems.is_empty(), "{broken:?} is told");
+    }
+    // What is whole again counts again, and what is gone is gone.
+    write(&user, &["b"]);
+    until(&mut follower, &["b", "p"]).await;
+    fs::remove_file(&project).expect("it goes");
+    until(&mut follower, &["b"]).await;
+}
+
+#[tokio::test]
+async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let surroundings = surroundings(home.path());
+    let managed = surroundings.places.managed_servers();
+    write(&managed, &["a"]);
+    let first = load(&surroundings);
+    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    fs::write(&managed, "{").expect("a file");
+    until(&mut follower, &[]).await;
+}
+
+#[tokio::test]
 async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
     let bench = Bench::new();
     let surroundings = surroundings(bench.folder.path());

@@ -19,8 +19,8 @@ use crate::system;
 const ENDING: Duration = Duration::from_secs(20);
 /// How long what it started may live on after it was killed.
 const AFTERLIFE: Duration = Duration::from_secs(10);
-/// How long what was needed for the load may take to be given back.
-const SETTLING: Duration = Duration::from_secs(30);
+/// How long what was needed for the load may take to be given back. Connections wait a minute for another use.
+const SETTLING: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// `swb serve --pool`, listening.
@@ -102,7 +102,7 @@ impl Subject {
         })
     }
 
-    /// What it holds when it has given back what it did not need any more, or after half a minute.
+    /// What it holds when it has given back what it did not need any more, or has had time enough to.
     pub async fn settled(&self, known: &[u32], before: Vitals) -> Result<Vitals, Failure> {
         let start = Instant::now();
         loop {

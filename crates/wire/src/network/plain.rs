@@ -33,6 +33,8 @@ use crate::fault::{Fault, Unreachable};
 
 /// How long one address of a host is waited for before the next is tried beside it (RFC 8305 has the figure).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// How often connections that wait are looked at.
+const SWEEP: Duration = Duration::from_secs(15);
 /// How much of a body is copied behind its head, so that both go out as one.
 const COPIED: usize = 16 * 1024;
 /// How much room there is for an answer at first, and how much a connection that waits may hold.
@@ -335,15 +337,15 @@ impl Pool {
     }
 }
 
-/// Closes what nobody came for, until there is nothing left.
+/// Closes what nobody came for and what the other side closed, until there is nothing left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        sleep(IDLE).await;
+        sleep(SWEEP).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
         idle.lines.retain(|_, origins| {
             origins.retain(|_, lines| {
-                lines.retain(|(since, _)| since.elapsed() < IDLE);
+                lines.retain_mut(|(since, line)| since.elapsed() < IDLE && line.is_quiet());
                 !lines.is_empty()
             });
             !origins.is_empty()
@@ -468,6 +470,35 @@ mod tests {
         let fault = unreachable::fault_of(&error, Unreached::Talking);
         let Fault::Unreachable { why, .. } = fault else { panic!("it broke: {fault:?}") };
         assert_eq!(why, Unreachable::Reset);
+    }
+
+    #[tokio::test]
+    async fn connections_that_wait_are_closed_when_the_other_side_closes_or_nobody_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
+        let plain = Plain::new("test", Duration::from_secs(5));
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
+            plain.0.keep(line.expect("somebody listens"));
+            others.push(accepted.expect("one comes").0);
+        }
+        let waiting =
+            || plain.0.idle().lines.values().flat_map(HashMap::values).map(Vec::len).sum();
+        drop(others.pop());
+        tokio::time::pause();
+        let mut counts: Vec<usize> = vec![waiting()];
+        for _ in 0..5 {
+            tokio::time::advance(SWEEP).await;
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            counts.push(waiting());
+        }
+        counts.dedup();
+        assert_eq!(counts, [2, 1, 0]);
+        assert!(plain.0.idle().sweeper.is_none(), "nobody sweeps an empty room");
     }
 
     #[tokio::test]

@@ -181,7 +181,7 @@ impl Place {
         let home = self.home(servers, kind)?;
         let mut terminal = self.open(&home)?;
         let all = format!("{servers}/{servers} servers");
-        terminal.see(all.as_bytes(), PATIENCE)?;
+        terminal.see_drawn(all.as_bytes(), PATIENCE)?;
         if lines > 0 {
             let text: String =
                 (0..lines).map(|it| format!("line {it} of a long paste\n")).collect();
@@ -223,7 +223,7 @@ impl Place {
     fn idle(&self) -> Result<f64, Failure> {
         let home = self.home(IDLE, "stdio")?;
         let mut terminal = self.open(&home)?;
-        terminal.see(format!("{IDLE}/{IDLE} servers").as_bytes(), PATIENCE)?;
+        terminal.see_drawn(format!("{IDLE}/{IDLE} servers").as_bytes(), PATIENCE)?;
         terminal.rest(SETTLING);
         let before = needs::processor(terminal.process())?;
         terminal.rest(IDLING);

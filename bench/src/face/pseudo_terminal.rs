@@ -102,6 +102,30 @@ impl PseudoTerminal {
         }
     }
 
+    /// Waits until a text is on the screen. What changes little is drawn little by little, so that it is never written
+    /// whole; another size has everything drawn anew.
+    pub fn see_drawn(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
+        const LOOK: Duration = Duration::from_millis(500);
+        let deadline = Instant::now() + patience;
+        let mut rows = ROWS;
+        loop {
+            match self.see(text, LOOK) {
+                Err(failure) if Instant::now() > deadline => return Err(failure),
+                Err(_) => {}
+                Ok(()) => break,
+            }
+            rows = if rows == ROWS { ROWS + 1 } else { ROWS };
+            self.resize(rows)?;
+        }
+        self.resize(ROWS)
+    }
+
+    fn resize(&mut self, rows: u16) -> Result<(), Failure> {
+        let size = Winsize { ws_row: rows, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let resized = tcsetwinsize(&self.keyboard, size);
+        resized.map_err(|error| Failure::client("terminal", io::Error::from(error)))
+    }
+
     /// Lets time pass, and forgets what is written meanwhile.
     pub fn rest(&mut self, time: Duration) {
         thread::sleep(time);

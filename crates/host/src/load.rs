@@ -330,17 +330,30 @@ impl Reader<'_> {
 
     fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut Inputs) {
         let source = Source::file(scope, path);
-        let (mut settings, text) = match self.read(&source, Kinds::RegularOnly) {
-            None => return,
-            Some(Ok(text)) => (Settings::read(&source, &text, Authority::Person), Some(text)),
-            Some(Err(why)) => (Settings::failed(&source, ProblemKind::Unreadable(why)), None),
+        let read = |text: &str| Settings::read(&source, text, Authority::Person);
+        let failed = |why| Settings::failed(&source, ProblemKind::Unreadable(why));
+        if let Some(settings) = self.kept_settings(&source, read, failed) {
+            self.take(settings, inputs);
+        }
+    }
+
+    /// Settings as a file says them, or as it said them before it broke.
+    fn kept_settings(
+        &mut self,
+        source: &Arc<Source>,
+        read: impl Fn(&str) -> Settings,
+        failed: impl Fn(Unreadable) -> Settings,
+    ) -> Option<Settings> {
+        let (mut settings, text) = match self.read(source, Kinds::RegularOnly)? {
+            Ok(text) => (read(&text), Some(text)),
+            Err(why) => (failed(why), None),
         };
-        if let Some(before) = self.kept.instead(&source, text, &settings.layer.problems) {
+        if let Some(before) = self.kept.instead(source, text, &settings.layer.problems) {
             let found = std::mem::take(&mut settings.layer.problems);
-            settings = Settings::read(&source, &before, Authority::Person);
+            settings = read(&before);
             settings.layer.problems.extend(found);
         }
-        self.take(settings, inputs);
+        Some(settings)
     }
 
     /// Local settings of folders around the root. Their servers are another project's, but what the person
@@ -417,15 +430,13 @@ impl Reader<'_> {
                 inputs.layers.extend(self.layer(&source, Naming::Plain, Shape::Wrapped));
                 continue;
             }
-            let settings = match self.read(&source, Kinds::RegularOnly) {
-                None => continue,
-                Some(Ok(text)) => Settings::read_project(&source, &text),
-                Some(Err(why)) => {
-                    let layer = Layer::failed(&source, ProblemKind::Unreadable(why));
-                    let permissions = Rules::lost(&source);
-                    Settings { layer, permissions, ..Settings::empty(&source) }
-                }
+            let failed = |why| {
+                let layer = Layer::failed(&source, ProblemKind::Unreadable(why));
+                let permissions = Rules::lost(&source);
+                Settings { layer, permissions, ..Settings::empty(&source) }
             };
+            let read = |text: &str| Settings::read_project(&source, text);
+            let Some(settings) = self.kept_settings(&source, read, failed) else { continue };
             self.take(settings, inputs);
         }
     }

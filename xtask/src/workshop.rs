@@ -46,7 +46,8 @@ const NETWORK_VARIABLES: &[&str] = &[
     "NPM_CONFIG_",
     "CARGO_HTTP_",
     "CARGO_NET_",
-    "CARGO_REGISTR",
+    "CARGO_REGISTRIES_",
+    "CARGO_REGISTRY_",
     "CARGO_SOURCE_",
 ];
 

@@ -29,7 +29,8 @@ const fn path(name: &'static str, times: usize, go: fn(usize) -> Result<(), Fail
     HotPath { name, times, go }
 }
 
-/// All of them, from the wire upwards.
+/// All of them, from the wire upwards. Searching is not among them: words are hashed with keys drawn by chance, which
+/// makes a difference of 5 % from run to run.
 pub const ALL: &[HotPath] = &[
     path("message-read-100B", 10_000, messages::read_small),
     path("message-read-10KB", 500, messages::read_large),
@@ -46,7 +47,6 @@ pub const ALL: &[HotPath] = &[
     path("arguments-checked", 5_000, judging::arguments),
     path("result-bounded-10KB", 100, judging::result_within),
     path("result-bounded-200KB", 20, judging::result_beyond),
-    path("search-10000-tools", 200, judging::search),
     path("host-call", 1_000, peer_calls::through_host),
     path("gateway-call-link", 1_000, gateway_calls::over_link),
     path("gateway-call-http", 1_000, gateway_calls::over_http),

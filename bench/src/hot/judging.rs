@@ -76,11 +76,3 @@ fn bounded(size: usize, times: usize) -> Result<(), Failure> {
     }
     Ok(())
 }
-
-pub fn search(times: usize) -> Result<(), Failure> {
-    let pool = pool::assembled(&Pool::default(), &pool::servers(100));
-    for _ in 0..times {
-        black_box(pool.search(black_box("create issue labels"), 10));
-    }
-    Ok(())
-}

@@ -141,7 +141,10 @@ fn can_be_read_on(taken: &Yield, keep: &Keep) {
     assert_eq!(paged, whole, "the pages are not the whole");
     let has_all = !taken.remarks.iter().any(|it| matches!(it, Remark::LeftOut { .. }));
     if has_all {
-        assert!(whole.starts_with(&taken.text()), "what is shown is not how the whole begins");
+        // A part without text that follows one that was cut still begins a line.
+        let shown = taken.text();
+        let shown = shown.trim_end_matches('\n');
+        assert!(whole.starts_with(shown), "what is shown is not how the whole begins");
     }
 }
 

@@ -151,6 +151,12 @@ impl Run {
         let corpus = workshop.root.join(CORPUS).join(target);
         let finds = folder(workshop).join("finds").join(target);
         let failing = folder(workshop).join("failing");
+        // A short run goes the same way each time, so that nobody's change is blamed for what chance found. Longer ones
+        // go on from what was found before.
+        let is_short = seconds == SECONDS;
+        if is_short {
+            let _nothing_found_yet = fs::remove_dir_all(&finds);
+        }
         for made in [&finds, &failing] {
             fs::create_dir_all(made)
                 .map_err(|error| FuzzError::Unreadable { path: made.clone(), error })?;
@@ -162,6 +168,9 @@ impl Run {
         // What is new goes to the first folder; the second is only read.
         command.arg(finds).arg(&corpus).args([LONGEST_INPUT, MOST_MEMORY, LARGEST_INPUT]);
         command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
+        if is_short {
+            command.arg("-seed=1");
+        }
         command.arg(format!("-artifact_prefix={}/{target}-", failing.display()));
         command.env(VARIABLE, target).env("RUST_BACKTRACE", "1");
         eprintln!("==> fuzz {target}: {seconds} s, log in {}", log.display());

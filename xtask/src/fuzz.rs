@@ -22,6 +22,9 @@ const LONGEST_INPUT: &str = "-timeout=20";
 const MOST_MEMORY: &str = "-rss_limit_mb=2048";
 const LARGEST_INPUT: &str = "-max_len=8192";
 
+/// How many inputs a short run tries at most, whatever the machine could do in its time.
+const FEW_INPUTS: &str = "-runs=10000";
+
 const CORPUS: &str = "fuzz/corpus";
 const PROGRAM: &str = "swb-fuzz";
 /// What tells the program which target is meant.
@@ -169,7 +172,7 @@ impl Run {
         command.arg(finds).arg(&corpus).args([LONGEST_INPUT, MOST_MEMORY, LARGEST_INPUT]);
         command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
         if is_short {
-            command.arg("-seed=1");
+            command.args(["-seed=1", FEW_INPUTS]);
         }
         command.arg(format!("-artifact_prefix={}/{target}-", failing.display()));
         command.env(VARIABLE, target).env("RUST_BACKTRACE", "1");

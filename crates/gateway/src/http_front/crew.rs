@@ -14,8 +14,32 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// A connection, and the room that it takes.
-type Comer = (std::net::TcpStream, OwnedSemaphorePermit);
+/// A connection, and what it takes up for as long as it is there.
+#[derive(Debug)]
+struct Comer {
+    stream: std::net::TcpStream,
+    taken: Taken,
+}
+
+/// Room for one more, and one more of a thread's load.
+#[derive(Debug)]
+struct Taken {
+    _place: OwnedSemaphorePermit,
+    load: Arc<AtomicUsize>,
+}
+
+impl Taken {
+    fn new(place: OwnedSemaphorePermit, load: &Arc<AtomicUsize>) -> Taken {
+        load.fetch_add(1, Ordering::Relaxed);
+        Taken { _place: place, load: load.clone() }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.load.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// All threads that serve.
 #[derive(Debug)]
@@ -32,15 +56,6 @@ struct Hand {
     load: Arc<AtomicUsize>,
     /// Said when it has ended.
     over: oneshot::Receiver<()>,
-}
-
-/// Counts a connection for as long as it is there.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Crew {
@@ -60,16 +75,9 @@ impl Crew {
             let (give, comers) = mpsc::unbounded_channel();
             let (say, over) = oneshot::channel();
             let load = Arc::new(AtomicUsize::new(0));
-            let (counted, serve) = (load.clone(), serve.clone());
+            let serve = serve.clone();
             let work = move || {
-                work(&runtime, comers, drain, |stream| {
-                    let counted = Counted(counted.clone());
-                    let serving = serve(stream);
-                    async move {
-                        serving.await;
-                        drop(counted);
-                    }
-                });
+                work(&runtime, comers, drain, &serve);
                 // Whoever waits is to find nothing of it left.
                 drop((runtime, serve));
                 let _nobody_waits = say.send(());
@@ -83,11 +91,11 @@ impl Crew {
     /// Gives a connection to whoever has the fewest.
     pub(super) fn take(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
         let Ok(stream) = stream.into_std() else { return };
-        let idlest = self.hands.iter().min_by_key(|it| it.load.load(Ordering::Relaxed));
-        if let Some(hand) = idlest {
-            hand.load.fetch_add(1, Ordering::Relaxed);
-            // A thread that is gone has panicked, and its connections are closed.
-            let _closed = hand.give.send((stream, place));
+        // A thread that is gone has panicked: who comes goes to another one.
+        let there = self.hands.iter().filter(|it| !it.give.is_closed());
+        if let Some(hand) = there.min_by_key(|it| it.load.load(Ordering::Relaxed)) {
+            let taken = Taken::new(place, &hand.load);
+            let _it_panicked_just_now = hand.give.send(Comer { stream, taken });
         }
     }
 
@@ -113,14 +121,14 @@ fn work<Serving>(
 {
     runtime.block_on(async {
         let mut connections = JoinSet::new();
-        while let Some((stream, place)) = comers.recv().await {
+        while let Some(Comer { stream, taken }) = comers.recv().await {
             while connections.try_join_next().is_some() {}
             // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };
             let serving = serve(stream);
             connections.spawn(async move {
                 serving.await;
-                drop(place);
+                drop(taken);
             });
         }
         let drained = async { while connections.join_next().await.is_some() {} };
@@ -181,6 +189,27 @@ mod tests {
         timeout(SOON, ending).await.expect("all is done").expect("it ends");
         assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), 3, "{threads:?}");
         assert_eq!(room.available_permits(), 6, "nobody is left");
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_is_gone_gets_nobody() {
+        let crew = Crew::start(2, SOON, |mut stream: TcpStream| {
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            assert_ne!(name, "clients-0", "this thread is to go");
+            async move { stream.write_all(name.as_bytes()).await.expect("somebody reads") }
+        });
+        let crew = crew.expect("threads");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let room = Arc::new(Semaphore::new(1));
+        let mut heard = Vec::new();
+        for _ in 0..4 {
+            let place = room.clone().acquire_owned().await.expect("it is not closed");
+            let (mut client, served) = pair(&listener).await;
+            crew.take(served, place);
+            heard.push(told(&mut client).await);
+            crew.hands[0].give.closed().await;
+        }
+        assert_eq!(heard, ["", "clients-1", "clients-1", "clients-1"]);
     }
 
     #[tokio::test]

@@ -66,7 +66,7 @@ pub struct Hit {
 }
 
 /// What a process holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vitals {
     /// Open files, with everything that counts as one.
     pub files: usize,
@@ -78,8 +78,8 @@ pub struct Vitals {
     pub threads: usize,
     /// Memory, in kilobytes.
     pub memory: u64,
-    /// Processes below it.
-    pub processes: usize,
+    /// How many processes below it there are of each command line.
+    pub processes: BTreeMap<String, usize>,
     /// Calls that it says are under way.
     pub in_flight: usize,
     /// Sessions and calls that wait for somebody.

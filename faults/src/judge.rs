@@ -24,6 +24,8 @@ pub const MORE_FILES: usize = 12;
 pub const MORE_THREADS: usize = 4;
 /// Kilobytes that may stay with the allocator.
 pub const MORE_MEMORY: u64 = 48 * 1024;
+/// So much of a command line is told.
+const LINE: usize = 300;
 /// Of each sort of complaint, so many are told.
 const TOLD: usize = 5;
 
@@ -205,9 +207,22 @@ fn judge_vitals([before, after]: &[Vitals; 2], complaints: &mut Complaints) {
     check("open files", before.files as u64, after.files as u64, MORE_FILES as u64);
     check("threads", before.threads as u64, after.threads as u64, MORE_THREADS as u64);
     check("kB of memory", before.memory, after.memory, MORE_MEMORY);
-    check("processes", before.processes as u64, after.processes as u64, 0);
     check("calls in flight", 0, after.in_flight as u64, 0);
     check("sessions", before.sessions as u64, after.sessions as u64, 0);
+    for (line, more) in surplus(before, after) {
+        let line: String = line.chars().take(LINE).collect();
+        complaints.add("leak", format!("{more} more of the process {line}"));
+    }
+}
+
+/// The processes that there are more of than before. One of a kind is no surplus: a server that was just being started
+/// anew before may be there now.
+pub fn surplus<'a>(before: &Vitals, after: &'a Vitals) -> Vec<(&'a str, usize)> {
+    let more = after.processes.iter().filter_map(|(line, now)| {
+        let more = now.saturating_sub(before.processes.get(line).copied().unwrap_or(0).max(1));
+        (more > 0).then_some((line.as_str(), more))
+    });
+    more.collect()
 }
 
 fn judge_farewell(farewell: &Farewell, complaints: &mut Complaints) {
@@ -367,21 +382,33 @@ mod tests {
 
     #[test]
     fn what_is_held_beyond_the_bounds_is_a_leak() {
-        let before =
-            Vitals { files: 50, threads: 8, memory: 60_000, processes: 9, ..Vitals::default() };
-        let after = |vitals| History { vitals: [before, vitals], ..History::default() };
-        check(after(before), &[]);
+        let processes = |twins: usize, away: usize| {
+            let all = [("twins".to_owned(), twins), ("away".to_owned(), away)];
+            all.into_iter().filter(|it| it.1 > 0).collect()
+        };
+        let before = Vitals {
+            files: 50,
+            threads: 8,
+            memory: 60_000,
+            processes: processes(2, 0),
+            ..Vitals::default()
+        };
+        let after = |vitals| History { vitals: [before.clone(), vitals], ..History::default() };
+        check(after(before.clone()), &[]);
+        check(after(Vitals { processes: processes(2, 1), ..before.clone() }), &[]);
         let leaking = Vitals {
             files: 63,
             threads: 13,
             memory: 60_000 + MORE_MEMORY + 1,
-            processes: 10,
             in_flight: 1,
             sessions: 2,
-            ..before
+            ..before.clone()
         };
-        assert_eq!(judge(&after(leaking)).len(), 6);
-        let files = Vitals { files: 63, ..before };
+        assert_eq!(judge(&after(leaking)).len(), 5);
+        let orphaned = Vitals { processes: processes(3, 3), ..before.clone() };
+        let told = ["leak: 2 more of the process away", "leak: 1 more of the process twins"];
+        check(after(orphaned), &told);
+        let files = Vitals { files: 63, ..before.clone() };
         check(after(files), &["leak: 63 open files after 50, more than 12 beyond"]);
     }
 

@@ -138,6 +138,7 @@ fn vitals(history: &History) -> String {
     let row = |what: &str, of: fn(&Vitals) -> u64, more: u64| {
         vec![what.to_owned(), of(before).to_string(), of(after).to_string(), format!("+{more}")]
     };
+    let count = |it: &Vitals| it.processes.values().sum::<usize>().to_string();
     table(&[
         words(["what `swb` holds", "before", "after", "allowed"]),
         row("open files", |it| it.files as u64, MORE_FILES as u64),
@@ -145,7 +146,7 @@ fn vitals(history: &History) -> String {
         row("– pipes", |it| it.pipes as u64, MORE_FILES as u64),
         row("threads", |it| it.threads as u64, MORE_THREADS as u64),
         row("memory, kB", |it| it.memory, MORE_MEMORY),
-        row("processes", |it| it.processes as u64, 0),
+        vec!["processes".to_owned(), count(before), count(after), "1 of a kind".to_owned()],
         row("calls in flight", |it| it.in_flight as u64, 0),
         row("sessions", |it| it.sessions as u64, 0),
     ])

@@ -135,7 +135,7 @@ async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Res
     history.hits.sort_by_key(|it| it.began);
 
     println!("{:7.1} s  calm; settling", ledger.now().as_secs_f64());
-    history.vitals[1] = subject.settled(&far.processes(), history.vitals[0]).await?;
+    history.vitals[1] = subject.settled(&far.processes(), &history.vitals[0]).await?;
     history.rollcall = roll_call(&ledger, members).await;
     history.calls = ledger.calls();
     history.words = fs::read_to_string(place.words()).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The program under test: started as people start it, looked at from outside, ended well or badly.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 use crate::exchange;
 use crate::failure::Failure;
 use crate::history::{Farewell, Vitals};
-use crate::judge::MORE_THREADS;
+use crate::judge::{self, MORE_THREADS};
 use crate::place::Place;
 use crate::system;
 
@@ -27,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Subject {
     child: Child,
+    /// Was it told to end?
+    is_told: bool,
     /// Where it listens.
     pub address: String,
 }
@@ -53,7 +56,7 @@ impl Subject {
             let said = fs::read_to_string(place.words()).unwrap_or_default();
             Failure::because(format!("`swb` does not say where it is: {line}{said}"))
         })?;
-        Ok(Subject { child, address })
+        Ok(Subject { child, is_told: false, address })
     }
 
     /// Its number.
@@ -89,13 +92,17 @@ impl Subject {
         if !page.body.contains("switchboard_tool_calls_in_flight") {
             return Err(Failure::because(format!("metrics lack calls in flight: {}", page.body)));
         }
+        let mut processes = BTreeMap::new();
+        for process in system::strangers(known) {
+            *processes.entry(process.line).or_default() += 1;
+        }
         Ok(Vitals {
             files: count("fd")?,
             sockets: of_kind("socket:"),
             pipes: of_kind("pipe:"),
             threads: count("task")?,
             memory: memory.ok_or_else(|| Failure::because("`swb` has no memory"))?,
-            processes: system::strangers(known).len(),
+            processes,
             in_flight: sum(&page.body, "switchboard_tool_calls_in_flight"),
             sessions: sum(&page.body, "switchboard_sessions")
                 + sum(&page.body, "switchboard_parked_calls"),
@@ -103,13 +110,13 @@ impl Subject {
     }
 
     /// What it holds when it has given back what it did not need any more, or has had time enough to.
-    pub async fn settled(&self, known: &[u32], before: Vitals) -> Result<Vitals, Failure> {
+    pub async fn settled(&self, known: &[u32], before: &Vitals) -> Result<Vitals, Failure> {
         let start = Instant::now();
         loop {
             let now = self.vitals(known).await?;
             let is_settled = now.files <= before.files
                 && now.threads <= before.threads + MORE_THREADS
-                && now.processes <= before.processes
+                && judge::surplus(before, &now).is_empty()
                 && now.in_flight + now.sessions == 0;
             if is_settled || start.elapsed() > SETTLING {
                 return Ok(now);
@@ -121,6 +128,7 @@ impl Subject {
     /// Ends it in some way, and looks at what is left.
     pub async fn end(mut self, signal: Signal, known: &[u32]) -> Result<Farewell, Failure> {
         system::signal(self.number(), signal)?;
+        self.is_told = true;
         let start = Instant::now();
         let ended = loop {
             match self.child.try_wait() {
@@ -151,6 +159,9 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
+        if let (false, Ok(Some(status))) = (self.is_told, self.child.try_wait()) {
+            eprintln!("`swb` has ended by itself: {status}");
+        }
         let _has_ended = self.child.kill();
         let _has_ended = self.child.wait();
     }

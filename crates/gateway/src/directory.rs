@@ -110,7 +110,7 @@ pub(crate) struct Directory {
     pub(crate) tools: HashMap<String, Arc<Tool>>,
     /// Tools that were served, by name, of servers that are not connected now. They are not shown, but whoever calls
     /// one has its server connected, or is told why it is not.
-    pub(crate) absent: HashMap<String, Arc<str>>,
+    pub(crate) absent: HashMap<String, Arc<Tool>>,
     pub(crate) prompts: HashMap<String, Whose>,
     pub(crate) resources: HashMap<String, Arc<str>>,
     pub(crate) templates: Vec<Whose>,
@@ -211,8 +211,6 @@ impl Directory {
     /// A tool is missed until its server is connected and has shown its tools, or is not wanted any more.
     fn remember_absent(&mut self, before: &Directory, snapshot: &Snapshot) {
         let served = before.tools.iter().filter(|(_, tool)| tool.kind == ToolKind::Served);
-        let served = served.map(|(name, tool)| (name, tool.server.as_str().into()));
-        let missed = before.absent.iter().map(|(name, server)| (name, server.clone()));
         let shows_tools: BTreeSet<&str> = self
             .tools
             .values()
@@ -225,11 +223,9 @@ impl Directory {
             Some(Status::Disabled) | None => false,
         };
         self.absent = served
-            .chain(missed)
-            .filter(|(name, server): &(&String, Arc<str>)| {
-                !self.tools.contains_key(*name) && is_absent(server)
-            })
-            .map(|(name, server)| (name.clone(), server))
+            .chain(&before.absent)
+            .filter(|(name, tool)| !self.tools.contains_key(*name) && is_absent(&tool.server))
+            .map(|(name, tool)| (name.clone(), tool.clone()))
             .collect();
     }
 

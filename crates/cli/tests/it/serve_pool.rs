@@ -570,6 +570,26 @@ fn a_call_of_a_tool_whose_server_cannot_be_had_any_more_is_told_why() {
 }
 
 #[test]
+fn a_call_that_is_denied_wakes_no_server_and_is_told_nothing_of_it() {
+    let scene = scene();
+    let program = scene.path("~/server");
+    std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
+    let entry = json!({"command": program, "args": [Script::legacy().json()]});
+    let denied = json!({"deny": ["mcp__one__echo"]});
+    let settings = json!({"permissions": denied, "mcpServers": {"one": entry}});
+    scene.write(USER, &settings.to_string());
+    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__crash".to_owned()));
+    std::fs::remove_file(&program).expect("it is there");
+    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    hear_of_change(&mut raw);
+    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    assert_eq!(answer["error"]["message"], "there is no tool `mcp__one__echo`", "{answer}");
+    raw.input = None;
+    assert_eq!(raw.ended().0, Some(0));
+}
+
+#[test]
 fn the_timeout_of_an_entry_holds_for_its_calls() {
     let scene = scene();
     let entry = json!({

@@ -41,9 +41,10 @@ impl Relay {
             name = name_of(&params)?;
         }
         if !directory.tools.contains_key(&name)
-            && let Some(server) = directory.absent.get(&name).cloned()
+            && let Some(tool) = directory.absent.get(&name).cloned()
+            && self.shows(&asked.guest.principal, &tool)
         {
-            directory = Box::pin(self.missed(&name, &server)).await?;
+            directory = Box::pin(self.missed(&name, &tool.server)).await?;
         }
         let tool = directory.tools.get(&name).ok_or_else(|| no_such("tool", &name))?;
         params.take("name");

@@ -144,7 +144,7 @@ impl FarSide {
     /// Sends a server a signal.
     pub fn signal(&self, name: &str, signal: Signal) -> Result<(), Failure> {
         match self.servers.get(name) {
-            Some(far) => system::signal(far.process.id(), signal),
+            Some(far) => system::signal(far.process.id(), signal).map(drop),
             None => Ok(()),
         }
     }

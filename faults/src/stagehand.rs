@@ -73,6 +73,7 @@ impl Stagehand<'_> {
             if planned.kind == Kind::StopProgram {
                 system::signal(process, Signal::STOP)?;
                 sleep(planned.lasts).await;
+                // Its entry may have been changed meanwhile, which ends it.
                 system::signal(process, Signal::CONT)?;
             } else {
                 system::signal(process, Signal::KILL)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::Failure;
@@ -22,13 +23,27 @@ pub fn run(words: &[&str]) -> Result<(), Failure> {
     }
 }
 
+/// Whether a signal found its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It is there.
+    There,
+    /// It has ended.
+    Gone,
+}
+
 /// Sends a signal to a process.
-pub fn signal(process: u32, signal: Signal) -> Result<(), Failure> {
+pub fn signal(process: u32, signal: Signal) -> Result<Sent, Failure> {
     let number = i32::try_from(process).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| Failure::because(format!("{process} is no process")))?;
-    kill_process(number, signal).map_err(|error| {
-        Failure::of(format!("process {process} could not be sent a signal"), error.into())
-    })
+    match kill_process(number, signal) {
+        Ok(()) => Ok(Sent::There),
+        Err(Errno::SRCH) => Ok(Sent::Gone),
+        Err(error) => {
+            let what = format!("process {process} could not be sent a signal");
+            Err(Failure::of(what, error.into()))
+        }
+    }
 }
 
 /// A process that is there.
@@ -81,4 +96,17 @@ pub fn crowd() -> u32 {
     let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     (load * 100.0 / processors as f64) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_ended_is_gone_and_not_an_error() {
+        let mut child = Command::new("true").spawn().expect("it can be run");
+        child.wait().expect("it ends");
+        assert_eq!(signal(child.id(), Signal::CONT).unwrap(), Sent::Gone);
+        assert_eq!(signal(std::process::id(), Signal::CONT).unwrap(), Sent::There);
+    }
 }

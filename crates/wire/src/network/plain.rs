@@ -298,7 +298,7 @@ fn hung_up() -> io::Error {
 }
 
 impl Pool {
-    /// The lock is held for a push, a pop or a sweep; whether a connection still lives is looked at outside it.
+    /// The lock is held for a push, a pop or a sweep, and never while anything is waited for.
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

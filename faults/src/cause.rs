@@ -11,6 +11,8 @@ pub enum Cause {
     NotConnected,
     /// The server took too long.
     TooSlow,
+    /// The server is there, and its tools are not known yet.
+    ToolsUnknown,
     /// There is no such tool, or no longer.
     NoSuchTool,
     /// Something else, or nothing that can be understood.
@@ -18,10 +20,11 @@ pub enum Cause {
 }
 
 /// Sentences by which a cause is known.
-const KNOWN: [(&str, Cause); 5] = [
+const KNOWN: [(&str, Cause); 6] = [
     ("broke before the answer came", Cause::BrokenOff),
     ("is not connected: ", Cause::NotConnected),
     ("did not answer within", Cause::TooSlow),
+    ("has not said yet which tools", Cause::ToolsUnknown),
     ("there is no tool", Cause::NoSuchTool),
     ("there is no server", Cause::NoSuchTool),
 ];
@@ -48,6 +51,7 @@ impl fmt::Display for Cause {
             Cause::BrokenOff => "the connection broke under the call",
             Cause::NotConnected => "not connected, with the reason",
             Cause::TooSlow => "no answer in time",
+            Cause::ToolsUnknown => "tools not known yet",
             Cause::NoSuchTool => "no such tool",
             Cause::Unclear => "unclear",
         })

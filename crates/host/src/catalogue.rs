@@ -109,6 +109,8 @@ pub struct Listed {
     pub fresh_for: Option<Duration>,
     /// The status with which we were turned away, where we were.
     pub turned_away: Option<u16>,
+    /// Is it not what the server says now, because no answer came?
+    pub is_unanswered: bool,
 }
 
 /// Something odd about a list.
@@ -177,10 +179,23 @@ impl Catalogue {
         self.lists.values().filter_map(|listed| listed.fresh_for).min()
     }
 
-    /// The same with some lists replaced.
+    /// Is there a list that no answer came for?
+    pub fn is_unanswered(&self) -> bool {
+        self.lists.values().any(|listed| listed.is_unanswered)
+    }
+
+    /// The same with some lists replaced. What was listed holds until the server says something else: that it says nothing
+    /// is noted.
     pub fn with(&self, fetched: Vec<(List, Listed)>) -> Catalogue {
         let mut lists = self.lists.clone();
-        lists.extend(fetched);
+        for (list, mut listed) in fetched {
+            if let (true, Some(before)) = (listed.is_unanswered, lists.remove(&list)) {
+                let is_of_items = |it: &Note| !matches!(it.oddity, Oddity::Refused(_));
+                listed.items = before.items;
+                listed.notes.splice(0..0, before.notes.into_iter().filter(is_of_items));
+            }
+            lists.insert(list, listed);
+        }
         Catalogue { lists }
     }
 }
@@ -354,6 +369,12 @@ impl Gathered {
         if let CallError::Lost(fault) = error {
             self.listed.turned_away = fault.status().filter(|it| matches!(it, 401 | 403));
         }
+        self.listed.is_unanswered = match error {
+            CallError::Remote(_) => false,
+            CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. } => {
+                self.listed.turned_away.is_none()
+            }
+        };
         let is_absent = matches!(error, CallError::Remote(error) if error.code == NO_METHOD);
         match self.list == List::Templates && is_absent {
             true => self.finish(),
@@ -375,6 +396,8 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
+    use switchboard_wire::message::RemoteError;
+
     use super::*;
 
     fn page(json: &serde_json::Value) -> Payload {
@@ -423,6 +446,25 @@ mod tests {
         let second = json!({"prompts": [{"name": "b"}], "nextCursor": "1"});
         assert!(matches!(gathered.take(&page(&second)), Next::Stop(Oddity::Circle)));
         assert_eq!(gathered.finish().items.len(), 2);
+    }
+
+    #[test]
+    fn what_was_listed_holds_until_there_is_another_answer() {
+        let item = Item { name: "a".to_owned(), raw: page(&json!({"name": "a"})) };
+        let left_out = Note { list: List::Tools, oddity: Oddity::LeftOut(1) };
+        let good = Listed { items: vec![item], notes: vec![left_out.clone()], ..Listed::default() };
+        let known = Catalogue::default().with(vec![(List::Tools, good.clone())]);
+        let failed = |error| Gathered::new(List::Tools).refused(&error);
+        let late = || failed(CallError::Timeout(Duration::from_secs(1)));
+        let unsure = known.with(vec![(List::Tools, late())]).with(vec![(List::Tools, late())]);
+        assert!(unsure.is_unanswered());
+        assert_eq!(unsure.items(List::Tools), good.items);
+        let notes: Vec<&Note> = unsure.notes().collect();
+        assert_eq!((notes.len(), notes[0]), (2, &left_out), "{notes:?}");
+        assert_eq!(unsure.with(vec![(List::Tools, good)]), known);
+        let refusal = RemoteError { code: -32603, message: "no".to_owned(), data: None };
+        let refused = known.with(vec![(List::Tools, failed(refusal.into()))]);
+        assert!(refused.items(List::Tools).is_empty() && !refused.is_unanswered());
     }
 
     #[test]

@@ -59,8 +59,13 @@ impl Relay {
         let mut directory = self.directory.clone();
         let is_known =
             |it: &Arc<Directory>| it.tools.contains_key(name) || !it.absent.contains_key(name);
-        let _has_no_tools_now = timeout(SHOWN, directory.wait_for(is_known)).await;
-        Ok(self.served())
+        match timeout(SHOWN, directory.wait_for(is_known)).await {
+            Ok(_it_or_the_end) => Ok(self.served()),
+            Err(_) => {
+                let text = format!("`{server}` has not said yet which tools it has");
+                Err(reception::failed(&text))
+            }
+        }
     }
 
     async fn made(

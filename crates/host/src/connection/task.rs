@@ -51,6 +51,8 @@ const AT_MOST_EVERY: Duration = Duration::from_millis(500);
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
 /// How long we wait before we listen again after the stream of changes ended; twice as long each time.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// Lists that no answer came for are asked for again after a pause, which doubles from the first to the second.
+const LIST_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
 const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
 /// What a server says when it has begun to tell us of changes.
@@ -123,6 +125,8 @@ struct Held {
     /// May a change have been missed because it had not?
     has_gap: bool,
     stale_at: Option<Instant>,
+    /// The wait before lists that no answer came for are asked for again.
+    list_pause: Duration,
     checking: Option<Checking>,
     ready_after: Option<Duration>,
     watching: subscribing::Watching,
@@ -408,6 +412,7 @@ impl Task {
             is_heard: false,
             has_gap: false,
             stale_at: None,
+            list_pause: LIST_AGAIN[0],
             checking: None,
             ready_after: None,
             watching: subscribing::Watching::default(),
@@ -431,6 +436,12 @@ impl Task {
         };
         if let (Some(fresh), false) = (held.catalogue.fresh_for(), announces) {
             held.stale_at = Some(Instant::now() + fresh.max(SHORTEST_FRESHNESS));
+        }
+        if held.catalogue.is_unanswered() {
+            held.stale_at = Some(Instant::now() + held.list_pause);
+            held.list_pause = held.list_pause.saturating_mul(2).min(LIST_AGAIN[1]);
+        } else {
+            held.list_pause = LIST_AGAIN[0];
         }
         if held.ready_after.is_none() {
             held.ready_after = Some(self.began.elapsed());

@@ -78,6 +78,29 @@ async fn a_stream_of_changes_that_ended_is_listened_to_again() {
     bench.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_again() {
+    let served = Served::http(Script::modern());
+    let bench = Bench::new();
+    let entry = with_member(&remote("http", served.url()), "timeout", json!(500));
+    bench.apply(&[("s", entry)]).await;
+    let before = bench.view("s").await;
+    assert!(has(&before, "echo"), "{before:#?}");
+    served.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
+    // The stream ends with it, so that everything is fetched anew.
+    let mute = Script::modern().quirk(Quirk::NeverAnswers).quirks_on("tools/list");
+    let served = served.restart(mute);
+    let notes = |it: &View| it.catalogue.notes().map(ToString::to_string).collect::<Vec<_>>();
+    let is_noted = |it: &View| notes(it).iter().any(|it| it.starts_with("tools could not be"));
+    let unsure = bench.view_when("s", is_noted).await;
+    assert!(has(&unsure, "echo"), "{unsure:#?}");
+    let served = served.restart(Script::modern());
+    let sure = bench.view_when("s", |it| !is_noted(it)).await;
+    assert!(has(&sure, "echo"), "{sure:#?}");
+    drop(served);
+    bench.stop().await;
+}
+
 #[tokio::test]
 async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer() {
     let legacy = Served::http(Script::legacy());

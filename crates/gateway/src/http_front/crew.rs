@@ -12,7 +12,11 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
+
+/// The pause of a timer that always stands. One that is set for later than the next to go off rings no bell, and all that
+/// a request sets are; without it, each request would wake its own thread once more.
+const STANDING: Duration = Duration::from_secs(5);
 
 /// A connection, and what it takes up for as long as it is there.
 #[derive(Debug)]
@@ -121,7 +125,13 @@ fn work<Serving>(
 {
     runtime.block_on(async {
         let mut connections = JoinSet::new();
-        while let Some(Comer { stream, taken }) = comers.recv().await {
+        let mut standing = interval(STANDING);
+        loop {
+            let comer = tokio::select! {
+                comer = comers.recv() => comer,
+                _ = standing.tick() => continue,
+            };
+            let Some(Comer { stream, taken }) = comer else { break };
             while connections.try_join_next().is_some() {}
             // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };

@@ -131,6 +131,10 @@ fn began(number: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -146,5 +150,39 @@ mod tests {
         assert_eq!(Owner::parse(&this.to_string()), Some(this.clone()));
         let earlier = Owner { began: format!("{}0", this.began), ..this };
         assert!(!earlier.is_alive());
+    }
+
+    /// Sleeps, with the mark of an owner who is no more. The words before it may put it elsewhere.
+    fn orphan(words: &[&str]) -> Child {
+        let began = Owner::this().began;
+        let dead = Owner { began: format!("{began}0"), ..Owner::this() };
+        let sleep = ["sh", "-c", "echo here; exec sleep 600"];
+        let line: Vec<&str> = words.iter().copied().chain(sleep).collect();
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).env(MARK, dead.mark(1, 1)).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it can be run");
+        let mut said = [0; 4];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("it is there");
+        child
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_dead_owner_left_is_ended_here_and_not_in_another_namespace() {
+        let mut elsewhere = vec!["unshare", "--pid", "--fork", "--kill-child"];
+        if !rustix::process::getuid().is_root() {
+            elsewhere.splice(1..1, ["--user", "--map-root-user"]);
+        }
+        // Whoever starts it there stays here, so that it must not have the mark.
+        elsewhere.splice(0..0, ["env", "-u", MARK]);
+        let marked = format!("{MARK}={}.0/1/1", std::process::id());
+        elsewhere.extend(["env", &marked]);
+        let (mut here, mut there) = (orphan(&[]), orphan(&elsewhere));
+        while reap() > 0 {}
+        let status = here.wait().expect("it ends");
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
+        assert!(there.try_wait().expect("its state").is_none(), "it goes on");
+        there.kill().expect("it is there");
+        there.wait().expect("it ends");
     }
 }

@@ -2,6 +2,7 @@
 //! so that a second answer would be seen.
 
 use std::io;
+use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -102,6 +103,7 @@ pub async fn listen(address: &str, session: &str) -> io::Result<TcpStream> {
 
 /// Sends one request, and reads until the gateway hangs up.
 pub async fn send(address: &str, what: &str, lines: &str, body: &str) -> io::Result<Response> {
+    let start = Instant::now();
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let request = format!(
@@ -115,7 +117,8 @@ pub async fn send(address: &str, what: &str, lines: &str, body: &str) -> io::Res
     stream.read_to_end(&mut bytes).await?;
     read(&bytes).ok_or_else(|| {
         let said = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
-        io::Error::other(format!("not a whole response: {said:?}"))
+        let after = start.elapsed();
+        io::Error::other(format!("not a whole response after {after:?}, to {what}: {said:?}"))
     })
 }
 

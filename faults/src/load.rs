@@ -1,5 +1,6 @@
 //! Clients that call tools without a pause, and write down what became of every call.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ pub const CLIENTS: u64 = 24;
 const PAUSE: u64 = 60;
 /// A call that has no answer by then has none: it may wait for a connection, and be asked three times.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What every canary begins with.
+const CANARY: &str = "canary-";
 
 /// Where calls are written down. Clones share it.
 #[derive(Debug, Clone)]
@@ -61,7 +65,7 @@ impl Ledger {
     /// Makes one call, writes down what became of it, and says whether it went well.
     pub async fn call(&self, member: &Member, manners: &Manners, dice: &mut Dice) -> Outcome {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        let canary = format!("canary-{number}-{:08x}", dice.next() >> 32);
+        let canary = format!("{CANARY}{number}-{:08x}", dice.next() >> 32);
         let (tool, arguments) = member.call(&canary, dice);
         let params = json!({"name": tool, "arguments": arguments});
         let (lines, body) = exchange::question(manners, number, "tools/call", params);
@@ -81,10 +85,21 @@ impl Ledger {
 
     /// Counts answers that came where none belongs: on the standing stream of a session.
     fn add_stray(&self, text: &str) {
-        for call in self.lock().iter_mut().filter(|it| text.contains(&it.canary)) {
+        let strays = canaries(text);
+        if strays.is_empty() {
+            return;
+        }
+        for call in self.lock().iter_mut().filter(|it| strays.contains(&*it.canary)) {
             call.answers += 1;
         }
     }
+}
+
+/// Every canary in a text. One look at it: there are many calls, and clients wait meanwhile.
+fn canaries(text: &str) -> HashSet<&str> {
+    let begins = text.match_indices(CANARY).map(|(at, _)| &text[at..]);
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '-';
+    begins.map(|it| it.split(|it| !is_part(it)).next().unwrap_or(it)).collect()
 }
 
 /// How a call ended, and how many answers it has.
@@ -238,5 +253,11 @@ mod tests {
         ledger.lock().push(call);
         ledger.add_stray("data: {\"result\": \"canary-7\"}");
         assert_eq!(ledger.calls()[0].answers, 2);
+        ledger.add_stray("canary-71 is another one, and so is ühcanary-");
+        assert_eq!(ledger.calls()[0].answers, 2);
+        assert_eq!(
+            canaries("ü:canary-1-a,x \\\"canary-2-b\\\""),
+            HashSet::from(["canary-1-a", "canary-2-b"])
+        );
     }
 }

@@ -8,6 +8,9 @@ use crate::servers::{self, Runtime};
 use crate::tools::ToolError;
 use crate::workshop::Workshop;
 
+/// How long it goes on among the other checks, and what chance begins with there: what is tried is the same each time.
+const AMONG_CHECKS: [&str; 4] = ["--seconds", "120", "--seed", "1"];
+
 const TOOLS: [Runtime; 4] = [
     Runtime {
         needed: "unshare, nsenter and mount",
@@ -33,9 +36,27 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes sure that the system has what is needed.
-fn prepare(workshop: &Workshop) -> Result<(), ToolError> {
-    TOOLS.iter().try_for_each(|tool| tool.prepare(workshop))
+/// Makes sure that the system has what is needed, where there are namespaces at all.
+pub fn prepare(workshop: &Workshop) -> Result<(), ToolError> {
+    match cfg!(target_os = "linux") {
+        true => TOOLS.iter().try_for_each(|tool| tool.prepare(workshop)),
+        false => Ok(()),
+    }
+}
+
+/// The steps among the other checks. Namespaces are Linux's; elsewhere there are none, and that is said.
+pub fn among_checks(workshop: &Workshop) -> Vec<Step> {
+    if cfg!(target_os = "linux") {
+        return steps(workshop).into();
+    }
+    eprintln!("==> faults: nothing can be broken on this system; that takes Linux");
+    Vec::new()
+}
+
+fn steps(workshop: &Workshop) -> [Step; 2] {
+    let mut faults = program(workshop);
+    faults.args(AMONG_CHECKS);
+    [build(workshop), Step::new("faults", faults, Closing::Timed)]
 }
 
 fn build(workshop: &Workshop) -> Step {
@@ -48,4 +69,23 @@ fn program(workshop: &Workshop) -> Command {
     let mut command = workshop.program(workshop.target.join("debug").join("swb-faults"));
     command.env(servers::VARIABLE, servers::folder(workshop));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn programs_are_built_before_they_are_run() {
+        let lines: Vec<String> =
+            steps(&Workshop::at(Path::new("."))).iter().map(Step::line).collect();
+        assert_eq!(
+            lines,
+            [
+                "cargo build --workspace --bins --examples --locked",
+                "swb-faults --seconds 120 --seed 1"
+            ]
+        );
+    }
 }

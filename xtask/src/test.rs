@@ -1,6 +1,7 @@
 //! Every check the project has, cheap ones first and the tests last.
 
 use crate::failure::Failure;
+use crate::faults;
 use crate::instructions;
 use crate::run::{self, Closing, Step};
 use crate::servers;
@@ -13,6 +14,7 @@ pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
     servers::prepare(workshop)?;
     let tools = tools::prepare(workshop)?;
     if filters.is_empty() {
+        faults::prepare(workshop)?;
         instructions::prepare(workshop)?;
     }
     run::all(steps(workshop, &tools, filters))?;
@@ -38,6 +40,7 @@ fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
     if filters.is_empty() {
         steps.push(Step::new("fuzz", workshop.cargo("xtask fuzz"), Closing::Timed));
         steps.extend(instructions::among_checks(workshop));
+        steps.extend(faults::among_checks(workshop));
     }
     steps.push(Step::new("tests", nextest, Closing::OwnSummary));
     steps
@@ -77,6 +80,8 @@ mod tests {
             [
                 "cargo xtask fuzz",
                 "cargo run --profile guard --package swb-bench --locked -- instructions",
+                "cargo build --workspace --bins --examples --locked",
+                "swb-faults --seconds 120 --seed 1",
                 "cargo nextest run --workspace --locked",
             ]
         );

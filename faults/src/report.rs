@@ -75,7 +75,6 @@ fn calls(history: &History) -> String {
 }
 
 fn failures(history: &History) -> String {
-    const SHOWN: usize = 100;
     let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
     for call in &history.calls {
         let why = match &call.outcome {
@@ -89,7 +88,7 @@ fn failures(history: &History) -> String {
             Outcome::Failed(said) | Outcome::Foreign(said) | Outcome::Broken(said) => said.as_str(),
             Outcome::Echoed | Outcome::Never => "",
         };
-        let example = || said.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        let example = || shortened(said.lines().next().unwrap_or_default());
         counts.entry(why).or_insert_with(|| (0, example())).0 += 1;
     }
     let mut rows = vec![words(["why calls failed", "calls"])];
@@ -99,6 +98,17 @@ fn failures(history: &History) -> String {
         rows.push(vec![why, count.to_string()]);
     }
     table(&rows) + &examples
+}
+
+/// So much of a sentence is shown.
+const SHOWN: usize = 100;
+
+/// A sentence, or its beginning where it is long.
+fn shortened(sentence: &str) -> String {
+    match sentence.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence.to_owned(),
+    }
 }
 
 fn faults(history: &History) -> String {
@@ -116,10 +126,10 @@ fn faults(history: &History) -> String {
         };
         let allowed = hits.iter().map(|(_, bound)| *bound);
         let (least, most) = (allowed.clone().min(), allowed.max());
-        let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
+        let [least, most] = [least, most].map(|it| it.unwrap_or_default().as_secs());
         let allowed = match least == most {
-            true => most.as_secs().to_string(),
-            false => format!("{}–{}", least.as_secs(), most.as_secs()),
+            true => most.to_string(),
+            false => format!("{least}–{most}"),
         };
         rows.push(vec![
             kind.to_string(),
@@ -155,6 +165,13 @@ fn vitals(history: &History) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_sentences_are_cut_and_show_it() {
+        let long = "ü".repeat(SHOWN);
+        assert_eq!(shortened(&long), long);
+        assert_eq!(shortened(&format!("{long}x")), format!("{long}…"));
+    }
 
     #[test]
     fn numbers_are_flush_right() {

@@ -121,7 +121,12 @@ impl<'a> Gathering<'a> {
     fn finish(mut self, blocks: Vec<Block<'a>>, left_out: usize, answer: &Answer<'a>) -> Yield {
         let most = self.limits.most_characters();
         let texts: Vec<Words<'a>> = blocks.iter().filter_map(text_of).collect();
-        let total: usize = texts.iter().map(Words::characters).sum();
+        let at_most: usize = texts.iter().map(Words::raw_length).sum();
+        // Only what may be too much is counted.
+        let total = match at_most <= most {
+            true => at_most,
+            false => texts.iter().map(Words::characters).sum(),
+        };
         let full = if left_out > 0 {
             self.keep_whole()
         } else if total > most {

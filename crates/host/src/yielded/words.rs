@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use memchr::memchr;
 use serde_json::value::RawValue;
 
 /// A text, as it lies in JSON.
@@ -28,7 +29,10 @@ impl<'a> Words<'a> {
     /// The text that a piece of JSON is; none if it is something else.
     pub(super) fn of(raw: &'a RawValue) -> Option<Words<'a>> {
         let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-        let form = if body.contains('\\') { Form::Escaped } else { Form::Plain };
+        let form = match memchr(b'\\', body.as_bytes()) {
+            Some(_) => Form::Escaped,
+            None => Form::Plain,
+        };
         Some(Words { body, form })
     }
 
@@ -56,7 +60,16 @@ impl<'a> Words<'a> {
 
     /// At most so many characters from its beginning.
     pub(super) fn first(&self, most: usize) -> String {
-        let mut text = String::new();
+        let mut text = String::with_capacity(self.body.len().min(most));
+        if self.body.len() <= most {
+            for piece in self.pieces() {
+                match piece {
+                    Piece::Span(span) => text.push_str(span),
+                    Piece::Character(character) => text.push(character),
+                }
+            }
+            return text;
+        }
         let mut left = most;
         for piece in self.pieces() {
             if left == 0 {
@@ -114,7 +127,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let end = match self.form {
             Form::Plain => self.rest.len(),
-            Form::Escaped => self.rest.find('\\').unwrap_or(self.rest.len()),
+            Form::Escaped => memchr(b'\\', self.rest.as_bytes()).unwrap_or(self.rest.len()),
         };
         if end > 0 {
             let (span, rest) = self.rest.split_at(end);

@@ -4,6 +4,8 @@
 set -eu
 root=$1 toolchain=$2
 shift 2
+# A place of its own among the mounts: without it, nobody inside could make namespaces of mounts.
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 dev "$root/dev"
 for device in null zero full random urandom tty; do

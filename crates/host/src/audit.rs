@@ -23,8 +23,10 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 const KEPT: usize = 8;
 /// How many records may wait for the disk before callers wait too: nothing is left out here.
 const WAITING: usize = 1024;
-/// Records that come this close together are written together.
+/// Records that come this close together are written together, where they are not too many for that.
 const TOGETHER: Duration = Duration::from_millis(10);
+/// The shortest such time.
+const HASTE: Duration = Duration::from_micros(500);
 
 /// One call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,7 +270,7 @@ struct Writer {
 
 impl Writer {
     fn run(self, orders: &blocking::Receiver<Order>, refused: &watch::Sender<Refused>) {
-        let mut file = None;
+        let (mut file, mut pause) = (None, TOGETHER);
         while let Ok(first) = orders.recv() {
             let (mut lines, mut count) = (Vec::new(), 0);
             let mut waiting = Vec::new();
@@ -296,7 +298,8 @@ impl Writer {
             }
             if waiting.is_empty() {
                 // Being woken for each of many records costs their callers more than all the rest.
-                thread::park_timeout(TOGETHER);
+                pause = next_pause(pause, count);
+                thread::park_timeout(pause);
             }
             for done in waiting {
                 let _nobody_waits = done.send(());
@@ -329,6 +332,16 @@ impl Writer {
             }
         }
         fs::rename(&self.path, aside(&self.path, 1))
+    }
+}
+
+/// How long to gather records after so many came: shorter before there is no room for more, as callers wait then.
+fn next_pause(pause: Duration, count: u64) -> Duration {
+    let room = WAITING as u64;
+    match count {
+        _ if count > room / 2 => (pause / 2).max(HASTE),
+        _ if count < room / 8 => (pause * 2).min(TOGETHER),
+        _ => pause,
     }
 }
 
@@ -373,6 +386,23 @@ mod tests {
         let other = json!({"a": null, "b": [1, {"x": "é", "y": 2}]});
         assert_eq!(digest(&one), digest(&other));
         assert_ne!(digest(&one), digest(&json!({"a": null, "b": [{"x": "é", "y": 2}, 1]})));
+    }
+
+    #[test]
+    fn there_is_room_for_more_before_callers_have_to_wait() {
+        // As many come as go through without waiting, and more than fit into one pause.
+        let a_second = 200_000;
+        let mut pause = TOGETHER;
+        let came = |pause: Duration| pause.as_micros() as u64 * a_second / 1_000_000;
+        for _ in 0..10 {
+            pause = next_pause(pause, came(pause).min(WAITING as u64 + 1));
+        }
+        assert!(came(pause) < WAITING as u64, "{pause:?}");
+        for _ in 0..10 {
+            pause = next_pause(pause, 1);
+        }
+        assert_eq!(pause, TOGETHER);
+        assert_eq!(next_pause(HASTE, u64::MAX), HASTE);
     }
 
     #[tokio::test]

@@ -93,7 +93,7 @@ mod tests {
     fn the_page_counts_what_was_met_and_says_what_could_not_be_measured() {
         let row = |verdict: &str| ["it", "≤ 1", "1", verdict].map(str::to_owned).to_vec();
         let report = Report {
-            name: "wire",
+            name: "calls",
             text: String::new(),
             pictures: Vec::new(),
             budgets: vec![row("met"), row("**missed**"), row("unknown: not measured"), row("met")],
@@ -101,7 +101,7 @@ mod tests {
         };
         let page = page(&[(&BENCHMARKS[0], Ok(report)), (&BENCHMARKS[1], Err(Failure::Question))]);
         assert!(page.contains("2 met, 1 missed, 1 not measured"), "{page}");
-        assert!(page.contains("| [wire](wire.md) | it | ≤ 1 | 1 | **missed** |"), "{page}");
+        assert!(page.contains("| [calls](calls.md) | it | ≤ 1 | 1 | **missed** |"), "{page}");
         assert!(page.contains("**could not be measured**: expected"), "{page}");
     }
 }

@@ -51,10 +51,10 @@ const AT_MOST_EVERY: Duration = Duration::from_millis(500);
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
 /// How long we wait before we listen again after the stream of changes ended; twice as long each time.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
-/// Lists that no answer came for are asked for again after a pause, which doubles from the first to the second.
-const LIST_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
 const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
+/// Lists that no answer came for are asked for again after a pause, which doubles from the first to the second.
+const LIST_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// What a server says when it has begun to tell us of changes.
 const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
 /// What a server says when it does not want to know any more.

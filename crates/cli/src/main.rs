@@ -6,7 +6,7 @@ use mimalloc::MiMalloc;
 
 /// Many small pieces of memory come and go with every call that is passed on; this costs a fifth less of it all than the
 /// system's own way. Without huge pages (its feature `no_thp`), which would take 12 MB more for a list of servers, and 25
-/// MB more for a gateway, without anything that is faster for it.
+/// MB more for a gateway under load, which is no faster for it; the list is, by 1 to 2 ms.
 #[global_allocator]
 static MEMORY: MiMalloc = MiMalloc;
 

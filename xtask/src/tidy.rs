@@ -7,9 +7,9 @@ mod blank;
 mod command_tests;
 mod crate_edges;
 mod file_headers;
-mod file_names;
 #[cfg(test)]
 mod fixture;
+mod import_cycles;
 mod imports;
 mod locks;
 mod machine_paths;
@@ -21,6 +21,7 @@ mod sleeps;
 mod source;
 mod surroundings;
 mod tree;
+mod type_names;
 
 use std::fmt;
 use std::path::Path;
@@ -49,7 +50,8 @@ const RULES: &[Rule] = &[
     Rule { name: "sleeps", find: sleeps::find },
     Rule { name: "machine-paths", find: machine_paths::find },
     Rule { name: "registry-hosts", find: registry_hosts::find },
-    Rule { name: "file-names", find: file_names::find },
+    Rule { name: "import-cycles", find: import_cycles::find },
+    Rule { name: "type-names", find: type_names::find },
 ];
 
 /// A place that breaks some wall, and what to do instead.

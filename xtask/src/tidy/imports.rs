@@ -9,6 +9,17 @@ pub struct Import {
     pub line: usize,
     /// The whole path, without what it is renamed to.
     pub path: String,
+    /// Whether it is a re-export.
+    pub visibility: Visibility,
+}
+
+/// Whether other modules can use what a `use` brings in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Visibility {
+    /// `use`.
+    Private,
+    /// `pub use`, `pub(crate) use` and the like.
+    Exported,
 }
 
 /// All imports of a file whose comments and literals are blanked.
@@ -21,7 +32,11 @@ pub fn imports(code: &str) -> Vec<Import> {
         if let Some(length) = code[start..].find(';')
             && alone
         {
-            let mut expansion = Expansion { code, found: &mut found };
+            let visibility = match code[..at].trim_end() {
+                before if before.ends_with("pub") || before.ends_with(')') => Visibility::Exported,
+                _ => Visibility::Private,
+            };
+            let mut expansion = Expansion { code, visibility, found: &mut found };
             expansion.add("", start, start + length);
         }
     }
@@ -30,6 +45,7 @@ pub fn imports(code: &str) -> Vec<Import> {
 
 struct Expansion<'a> {
     code: &'a str,
+    visibility: Visibility,
     found: &'a mut Vec<Import>,
 }
 
@@ -73,7 +89,7 @@ impl Expansion<'_> {
             _ => joined(prefix, name.trim_start_matches("::")),
         };
         let line = self.code[..start].matches('\n').count() + 1;
-        self.found.push(Import { line, path });
+        self.found.push(Import { line, path, visibility: self.visibility });
     }
 }
 
@@ -88,19 +104,30 @@ fn joined(prefix: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(code: &str, expected: &[(usize, &str)]) {
+    fn check(code: &str, expected: &[(usize, &str, Visibility)]) {
         let expected: Vec<Import> = expected
             .iter()
-            .map(|(line, path)| Import { line: *line, path: (*path).to_owned() })
+            .map(|(line, path, visibility)| Import {
+                line: *line,
+                path: (*path).to_owned(),
+                visibility: *visibility,
+            })
             .collect();
         assert_eq!(imports(code), expected);
     }
 
     #[test]
     fn groups_are_written_out_with_the_line_of_each_name() {
+        use Visibility::{Exported, Private};
         check(
-            "use std::{\n    fs,\n    io::{self, stdout as out},\n};\npub use ::a::b;",
-            &[(2, "std::fs"), (3, "std::io"), (3, "std::io::stdout"), (5, "a::b")],
+            "use std::{\n    fs,\n    io::{self, stdout as out},\n};\npub use ::a::b;\npub(crate) use c::d;",
+            &[
+                (2, "std::fs", Private),
+                (3, "std::io", Private),
+                (3, "std::io::stdout", Private),
+                (5, "a::b", Exported),
+                (6, "c::d", Exported),
+            ],
         );
     }
 
